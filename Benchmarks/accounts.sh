@@ -8,23 +8,19 @@ callers=8192
 
 install_requirements wrk nginx postgresql-contrib
 start_push_server
-program=$(built push-server)
 kakao_port=$(free_port)
-sed "s|@PORT@|$kakao_port|" scripts/peers/kakao.conf >"$work/kakao.conf"
-start kakao nginx -p "$work" -c "$work/kakao.conf" -e "$work/kakao.error.log"
+start_nginx kakao kakao PORT="$kakao_port"
 wait_for kakao curl -sf "http://127.0.0.1:$kakao_port/v2/user/me"
 proxy_port=$(free_port)
-sed "s|@PORT@|$proxy_port|; s|@KAKAO_PORT@|$kakao_port|" scripts/peers/proxy.conf >"$work/proxy.conf"
-start proxy nginx -p "$work" -c "$work/proxy.conf" -e "$work/proxy.error.log"
+start_nginx proxy proxy PORT="$proxy_port" KAKAO_PORT="$kakao_port"
 proxy_url=http://127.0.0.1:$proxy_port
 wait_for proxy curl -sf "$proxy_url/v2/user/me"
-KAKAO_API_URL=http://127.0.0.1:$kakao_port KAKAO_AUTH_URL=http://127.0.0.1:$kakao_port KAKAO_APP_ID=1 \
+start_server serve KAKAO_API_URL="http://127.0.0.1:$kakao_port" KAKAO_AUTH_URL="http://127.0.0.1:$kakao_port" KAKAO_APP_ID=1 \
     KAKAO_REST_API_KEY=rest-api-key-of-the-benchmark KAKAO_CLIENT_SECRET=client-secret-of-the-benchmark \
     DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0 \
-    ACCOUNTS_ENCRYPTION_KEY=$(head -c 32 /dev/urandom | base64) IDENTITY_KAKAO_ACCESS_TOKEN=true HTTP_PORT=0 LOG_LEVEL=notice \
-    start serve "$program" serve
-wait_for serve grep -q Ready "$work/serve.log" "$work/serve.out"
-url=http://$(grep -ohE '127\.0\.0\.1:[0-9]+' "$work/serve.log" "$work/serve.out" | head -1)
+    ACCOUNTS_ENCRYPTION_KEY="$(head -c 32 /dev/urandom | base64)" IDENTITY_KAKAO_ACCESS_TOKEN=true
+wait_ready serve
+url=$(url serve)
 
 say "Importing the tokens of $accounts accounts"
 for user in $(seq "$accounts"); do

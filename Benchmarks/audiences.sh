@@ -2,15 +2,14 @@
 # The benchmark of scripts/bench audiences. Sourced, not executed.
 # shellcheck disable=SC2154
 
-# shellcheck source=scripts/benchmarks/pushes.sh
-. scripts/benchmarks/pushes.sh
+# shellcheck source=Benchmarks/pushes.sh
+. Benchmarks/pushes.sh
 
 users=500000
 
 install_requirements nginx
 start_push_server
 dev_url=$DATABASE_URL
-program=$(built push-server)
 start_sink
 
 # push SERIES AUDIENCE: sends a push and adds its users/s to the series.
@@ -26,7 +25,8 @@ push() {
 # compare NAME COUNT STEP: compares a push to every STEPth of COUNT users with one to everyone.
 compare() {
     say "$1: registering $2 users"
-    create_database "$1" "$2"
+    create_database "$1"
+    register_users "$2"
     serve "$port"
     seq "$3" "$3" "$2" >"$work/ids"
     api "$url/v1/audiences/stored" --header 'Content-Type: text/plain' --upload-file "$work/ids" --output "$work/audience"
@@ -35,7 +35,7 @@ compare() {
         push "$1-stored" '{"audience":"stored"}'
         say "$1, round $round: everyone $(last "$1-everyone" 1), stored $(last "$1-stored" 1) users/s"
     done
-    stop_serving
+    stop serve
 }
 
 compare all_users "$users" 1

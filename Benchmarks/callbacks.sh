@@ -48,9 +48,9 @@ ON CONFLICT (key) DO NOTHING;
 SQL
 
 for round in $(seq "$rounds"); do
-    drive healthz push-server "$SERVER_URL/healthz"
+    drive healthz dev "$SERVER_URL/healthz"
     for kind in callbacks shared; do
-        drive "$kind" push-server --script "$work/$kind.lua" --header "Authorization: KakaoAK $KAKAO_ADMIN_KEY" \
+        drive "$kind" dev --script "$work/$kind.lua" --header "Authorization: KakaoAK $KAKAO_ADMIN_KEY" \
             "$SERVER_URL/kakao/link/callback"
     done
     pgbench --no-vacuum --client 64 --jobs 1 --time "$seconds" --protocol prepared --file "$work/insert.sql" \

@@ -3,32 +3,30 @@
 # shellcheck disable=SC2154
 
 install_requirements nginx openssl
-benchmark_program=$(built http-benchmark)
+build --release http-benchmark
 
 # Without session tickets, so that each handshake is a full one.
 create_certificate
 tls_port=$(free_port)
-sed "s|@PORT@|$(free_port)|; s|@TLS_PORT@|$tls_port|; s|@CERTIFICATE@|$work/certificate.pem|; s|@KEY@|$work/key.pem|;
-    s|ssl_session_tickets on|ssl_session_tickets off|" scripts/peers/nginx.conf >"$work/nginx.conf"
-start nginx nginx -p "$work" -c "$work/nginx.conf" -e "$work/nginx.error.log"
+start_nginx nginx nginx PORT="$(free_port)" TLS_PORT="$tls_port" CERTIFICATE="$work/certificate.pem" KEY="$work/key.pem" TICKETS=off
 wait_for nginx curl -sf --cacert "$work/certificate.pem" "https://localhost:$tls_port/healthz"
 
 say "$rounds rounds on $(nproc) cores, $seconds seconds for each measurement; load before the run $(cut -d' ' -f1 /proc/loadavg)"
 for round in $(seq "$rounds"); do
-    "$benchmark_program" connect "https://localhost:$tls_port/healthz" --ca-file "$work/certificate.pem" --seconds "$seconds" \
+    "$programs/http-benchmark" connect "https://localhost:$tls_port/healthz" --ca-file "$work/certificate.pem" --seconds "$seconds" \
         >>"$work/ours.series"
     connect peer "127.0.0.1:$tls_port"
     echo "round $round: this client $(last ours 1)/s, openssl s_time $(last peer 1)/s"
 done
 
 say "100,000 connections"
-read -r growth files <<<"$("$benchmark_program" connect "https://localhost:$tls_port/healthz" --ca-file "$work/certificate.pem" --count 100000)"
+read -r growth files <<<"$("$programs/http-benchmark" connect "https://localhost:$tls_port/healthz" --ca-file "$work/certificate.pem" --count 100000)"
 
 say "Memory of an idle server, after a call to Kakao over https"
 start_push_server
-HTTP_PORT=0 KAKAO_API_URL=$SANDBOX_URL KAKAO_CA_CERTIFICATE_FILE=$SANDBOX_CERTIFICATE start idle "$(built push-server)" serve
-wait_for idle grep -q Ready "$work/idle.log"
-address=http://$(grep -oE '127\.0\.0\.1:[0-9]+' "$work/idle.log" | head -1)
+start_server idle LOG_LEVEL=info KAKAO_API_URL="$SANDBOX_URL" KAKAO_CA_CERTIFICATE_FILE="$SANDBOX_CERTIFICATE"
+wait_ready idle
+address=$(url idle)
 curl -sf "$address/v1/push/register" -H "Authorization: KakaoAK $OPERATOR_KEY" \
     -d 'uuid=1&device_id=phone-1&push_type=gcm&push_token=APA91bEZ3fjwrKV2mxAFvZMC' >/dev/null || fail "the device was not registered"
 sleep 5

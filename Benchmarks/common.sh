@@ -1,41 +1,10 @@
 # shellcheck shell=bash
-# Functions shared by the benchmarks of this folder and by scripts/abuse. Sourced, not executed. drive needs $seconds,
-# which scripts/bench sets.
+# Functions shared by the benchmarks of this folder and by scripts/compare. Sourced, not executed. drive and connect need
+# $seconds, which the scripts set.
 # shellcheck disable=SC2154
 
-# A decimal point in numbers, regardless of the user's locale.
-export LC_ALL=C
-work=$(mktemp -d)
-declare -A processes=()
-
-end() {
-    kill "${processes[@]}" 2>/dev/null || true
-    wait
-    # The database may be in another directory, which its user can access.
-    if [ -L "$work/dev/postgres" ]; then rm -rf "$(readlink "$work/dev/postgres")"; fi
-    rm -rf "$work"
-}
-trap end EXIT
-trap 'exit 130' INT TERM
-
-# start NAME COMMAND [ARGUMENT ...]: runs the command in the background until the script ends, with output in
-# $work/NAME.out and $work/NAME.log.
-start() {
-    local name=$1
-    shift
-    "$@" >"$work/$name.out" 2>"$work/$name.log" &
-    processes[$name]=$!
-}
-
-# wait_for NAME COMMAND [ARGUMENT ...]: waits until the command succeeds, which shows that the process NAME is up.
-wait_for() {
-    local name=$1
-    shift
-    # shellcheck disable=SC2317
-    is_up_or_dead() { "$@" || ! kill -0 "${processes[$name]}"; }
-    wait_until 60 "$name to start" is_up_or_dead "$@"
-    kill -0 "${processes[$name]}" 2>/dev/null || fail "$name exited: $(tail --lines 5 "$work/$name.log" "$work/$name.out")"
-}
+# shellcheck source=scripts/servers.sh
+. scripts/servers.sh
 
 # Creates a certificate for localhost, $work/certificate.pem, that is its own authority, and its key $work/key.pem.
 create_certificate() {
@@ -44,49 +13,34 @@ create_certificate() {
         fail "openssl req failed"
 }
 
-# The build options of the Dockerfile: the program needs no Swift on the machine that it runs on.
-release=(-c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs)
-release+=(-Xswiftc -Xfrontend -Xswiftc -function-sections --scratch-path .build-static)
-
-# Prints a free port of 127.0.0.1.
-free_port() {
-    local port
-    # Below the kernel's range for ports of outgoing connections.
-    for port in $(shuf --input-range 20000-29999 --head-count 100); do
-        (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-    done
-    printf '%s' "$port"
-}
-
-# built NAME: builds a program of this package with the options of the Dockerfile, and prints its path.
-built() {
-    swift build "${release[@]}" --product "$1" >&2
-    printf '%s/%s' "$(swift build "${release[@]}" --show-bin-path)" "$1"
-}
-
-# Starts the whole server with its own database and sandbox. Sets the variables of its dev.env, and $resident: the
-# memory of an idle server in KiB.
+# Builds the programs and starts the whole server with its own database and sandbox. Sets the variables of its dev.env, and
+# $resident: the memory of an idle server in KiB.
 start_push_server() {
-    local program
-    built kakao-sandbox >/dev/null
-    program=$(built push-server)
-    start push-server "$program" dev --port 0 --directory "$work/dev"
-    wait_for push-server test -f "$work/dev/dev.env"
-    # shellcheck disable=SC1091
-    . "$work/dev/dev.env"
-    wait_for push-server curl -sf "$SERVER_URL/readyz"
+    build --release kakao-sandbox push-server
+    start_dev
+    wait_for dev curl -sf "$SERVER_URL/readyz"
     # Measures serve, as deployed, on the same database: dev also manages the database and the sandbox. The first
     # requests open connections and prepare statements; a second later the server is idle.
-    export DATABASE_URL OPERATOR_KEY KAKAO_ADMIN_KEY
-    HTTP_PORT=0 KAKAO_API_URL=$SANDBOX_URL KAKAO_CA_CERTIFICATE_FILE=$SANDBOX_CERTIFICATE start idle "$program" serve
-    wait_for idle grep -q Ready "$work/idle.log"
-    curl -sf "http://$(grep -oE '127\.0\.0\.1:[0-9]+' "$work/idle.log" | head -1)/readyz" >/dev/null
+    start_server idle LOG_LEVEL=info KAKAO_API_URL="$SANDBOX_URL" KAKAO_CA_CERTIFICATE_FILE="$SANDBOX_CERTIFICATE"
+    wait_ready idle
+    curl -sf "$(url idle)/readyz" >/dev/null
     sleep 1
     # shellcheck disable=SC2034
     resident=$(awk '/^VmRSS/ {print $2}' "/proc/${processes[idle]}/status")
     kill "${processes[idle]}"
-    wait "${processes[idle]}" || fail "serve did not shut down cleanly: $(tail -3 "$work/idle.log")"
+    wait "${processes[idle]}" || fail "serve did not shut down cleanly: $(tail -n 3 "$work/idle.log")"
     unset "processes[idle]"
+}
+
+# start_nginx NAME CONFIGURATION [KEY=VALUE ...]: starts nginx with a configuration of Benchmarks/peers, in which each @KEY@ is
+# replaced by its value.
+start_nginx() {
+    local name=$1 configuration
+    configuration=$(<"Benchmarks/peers/$2.conf")
+    shift 2
+    for value in "$@"; do configuration=${configuration//"@${value%%=*}@"/${value#*=}}; done
+    printf '%s\n' "$configuration" >"$work/$name.conf"
+    start "$name" nginx -p "$work" -c "$work/$name.conf" -e "$work/$name.error.log"
 }
 
 # cpu_ticks NAME: prints the CPU time, in clock ticks, of the process NAME and its worker processes.

@@ -2,6 +2,9 @@
 # The benchmark of scripts/bench devices. Sourced, not executed.
 # shellcheck disable=SC2154
 
+# shellcheck source=Benchmarks/pushes.sh
+. Benchmarks/pushes.sh
+
 # The numbers of devices, each of a different user.
 sizes=(10000 5000000)
 # The number of users who call. They are spread evenly over all users, and few enough for the server's cache of access
@@ -11,21 +14,17 @@ callers=8192
 install_requirements wrk nginx postgresql-contrib
 start_push_server
 dev_url=$DATABASE_URL
-program=$(built push-server)
 kakao_port=$(free_port)
-sed "s|@PORT@|$kakao_port|" scripts/peers/kakao.conf >"$work/kakao.conf"
-start kakao nginx -p "$work" -c "$work/kakao.conf" -e "$work/kakao.error.log"
+start_nginx kakao kakao PORT="$kakao_port"
 wait_for kakao curl -sf "http://127.0.0.1:$kakao_port/v1/push/register"
 
 declare -A urls=() databases=()
 for size in "${sizes[@]}"; do
     say "Registering $size devices"
-    psql --quiet "$dev_url" --command "CREATE DATABASE devices_$size"
-    # The URL of dev.env with another database name.
-    databases[$size]=$(sed -E "s|/[^/?]*(\?.*)?\$|/devices_$size\1|" <<<"$dev_url")
-    DATABASE_URL=${databases[$size]} "$program" migrate >/dev/null 2>&1 || fail "push-server migrate failed"
+    create_database "devices_$size"
+    databases[$size]=$DATABASE_URL
     # The devices as the server stores them once Kakao has confirmed them.
-    psql --quiet "${databases[$size]}" <<SQL
+    sql <<SQL
 INSERT INTO devices (
     user_id, device_id, push_type, push_token, locale, timezone, app_version, kakao_revision, expires_at, renew_at
 )
@@ -35,11 +34,10 @@ FROM generate_series(1, $size) AS id;
 VACUUM ANALYZE;
 CHECKPOINT;
 SQL
-    DATABASE_URL=${databases[$size]} HTTP_PORT=0 KAKAO_API_URL=http://127.0.0.1:$kakao_port KAKAO_APP_ID=1 \
-        IDENTITY_KAKAO_ACCESS_TOKEN=true LOG_LEVEL=notice \
-        DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0 start "serve-$size" "$program" serve
-    wait_for "serve-$size" grep -q Ready "$work/serve-$size.log" "$work/serve-$size.out"
-    urls[$size]=http://$(grep -ohE '127\.0\.0\.1:[0-9]+' "$work/serve-$size.log" "$work/serve-$size.out" | head -1)
+    start_server "serve-$size" KAKAO_API_URL="http://127.0.0.1:$kakao_port" KAKAO_APP_ID=1 IDENTITY_KAKAO_ACCESS_TOKEN=true \
+        DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0
+    wait_ready "serve-$size"
+    urls[$size]=$(url "serve-$size")
     # All requests are created in advance, so that wrk only has to send them.
     cat >"$work/common-$size.lua" <<LUA
 local requests = {}
@@ -57,7 +55,7 @@ function done(summary)
     io.write("failed ", errors.connect + errors.read + errors.write + errors.status + errors.timeout, "\n")
 end
 LUA
-    psql --quiet --no-align --tuples-only --field-separator ' ' "${databases[$size]}" --output "$work/tokens-$size" --command "
+    sql --field-separator ' ' --output "$work/tokens-$size" --command "
         SELECT user_id, push_token
         FROM generate_series(0, $callers - 1) AS place
         JOIN devices ON user_id = 1 + place * ($size / $callers)"
@@ -114,7 +112,8 @@ for round in $(seq "$rounds"); do
 done
 # Requests that were in flight when wrk ended are sent to Kakao in the background.
 all_settled() {
-    [ "$(psql --no-align --tuples-only "${databases[$1]}" --command 'SELECT count(*) FROM devices WHERE kakao_revision < revision')" = 0 ]
+    DATABASE_URL=${databases[$1]}
+    [ "$(sql --command 'SELECT count(*) FROM devices WHERE kakao_revision < revision')" = 0 ]
 }
 for size in "${sizes[@]}"; do wait_until 60 "all calls to Kakao to finish" all_settled "$size"; done
 

@@ -2,8 +2,8 @@
 # The benchmark of scripts/bench fanout. Sourced, not executed.
 # shellcheck disable=SC2154
 
-# shellcheck source=scripts/benchmarks/pushes.sh
-. scripts/benchmarks/pushes.sh
+# shellcheck source=Benchmarks/pushes.sh
+. Benchmarks/pushes.sh
 
 users=1000000
 # The number of pushes to one user each, on an idle server, that measure the time until Kakao receives the first
@@ -15,11 +15,11 @@ lookups=200
 install_requirements wrk nginx postgresql-contrib
 start_push_server
 dev_url=$DATABASE_URL
-program=$(built push-server)
 start_sink
 
 say "Registering $users users"
-create_database fanout "$users"
+create_database fanout
+register_users "$users"
 sql >/dev/null <<SQL
 CREATE TABLE jobs (id bigint PRIMARY KEY, state text NOT NULL);
 CREATE INDEX ON jobs (id) WHERE state = 'waiting';
@@ -48,7 +48,7 @@ SQL
 
 for round in $(seq "$rounds"); do
     # A new server for each push, so that the peak memory is that of one push.
-    stop_serving
+    stop serve
     sql --command 'VACUUM push_batches, push_claims, push_parts, push_counts' --command CHECKPOINT >/dev/null
     serve "$port"
     statements=$(metric kakao_push_database_statements_total)
@@ -84,7 +84,7 @@ api --config "$work/lookups" --write-out '%{time_total}\n' | awk '{printf "%.1f\
 [ "$(wc -l <"$work/lookups.series")" = "$lookups" ] || fail "not every user was found in the push"
 
 # Latency: nginx and the database use the same clock of this machine. Each push is done before the next is created.
-stop_serving
+stop serve
 serve "$timed_port"
 sleep 1
 idle=$(metric kakao_push_database_statements_total)

@@ -11,16 +11,16 @@ declare -A get post tls
 start_benchmark() {
     local process=$1
     shift
-    start "$process" "$benchmark_program" "$@"
+    start "$process" "$programs/http-benchmark" "$@"
     wait_for "$process" test -s "$work/$process.out"
     port=$(<"$work/$process.out")
 }
 
-# built_peer NAME: builds a peer of scripts/peers outside this package, so that its dependencies stay out, and prints
+# built_peer NAME: builds a peer of Benchmarks/peers outside this package, so that its dependencies stay out, and prints
 # its path.
 built_peer() {
     local package=$1-server build
-    build=(swift build -c release --package-path "scripts/peers/$package" --scratch-path ".build-peers/$package")
+    build=(swift build -c release --package-path "Benchmarks/peers/$package" --scratch-path ".build-peers/$package")
     "${build[@]}" >&2
     printf '%s/App' "$("${build[@]}" --show-bin-path)"
 }
@@ -35,13 +35,11 @@ start_peer() {
     wait_for "$1" curl -sf "${get[$1]}"
 }
 
-start_nginx() {
+start_nginx_peer() {
     local port tls_port
     port=$(free_port)
     tls_port=$(free_port)
-    sed "s|@PORT@|$port|; s|@TLS_PORT@|$tls_port|; s|@CERTIFICATE@|$work/certificate.pem|; s|@KEY@|$work/key.pem|" \
-        scripts/peers/nginx.conf >"$work/nginx.conf"
-    start nginx nginx -p "$work" -c "$work/nginx.conf" -e "$work/nginx.error.log"
+    start_nginx nginx nginx PORT="$port" TLS_PORT="$tls_port" CERTIFICATE="$work/certificate.pem" KEY="$work/key.pem" TICKETS=on
     get[nginx]=http://127.0.0.1:$port/healthz
     tls[nginx]=127.0.0.1:$tls_port
     wait_for nginx curl -sf "${get[nginx]}"
@@ -69,16 +67,15 @@ check_answers() {
 install_requirements wrk nginx openssl
 hummingbird=$(built_peer hummingbird)
 flyingfox=$(built_peer flyingfox)
-benchmark_program=$(built http-benchmark)
 start_push_server
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
-    -keyout "$work/key.pem" -out "$work/certificate.pem" 2>/dev/null
+build --release http-benchmark
+create_certificate
 get[ours]=$SERVER_URL/healthz
 start_benchmark plain
 post[ours]=http://127.0.0.1:$port/v1/devices
 start_benchmark tls --certificate-file "$work/certificate.pem" --key-file "$work/key.pem"
 tls[ours]=127.0.0.1:$port
-start_nginx
+start_nginx_peer
 start_peer hummingbird "$hummingbird"
 start_peer flyingfox "$flyingfox"
 check_answers
@@ -102,7 +99,7 @@ say "$rounds rounds on $(nproc) cores, $seconds seconds for each measurement; lo
 for round in $(seq "$rounds"); do
     for server in ours nginx hummingbird flyingfox; do
         process=$server
-        [ "$server" != ours ] || process=push-server
+        [ "$server" != ours ] || process=dev
         drive "get-$server" "$process" "${get[$server]}"
     done
     shown get ours nginx hummingbird flyingfox

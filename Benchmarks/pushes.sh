@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Functions shared by the benchmarks that send pushes. Sourced, not executed. They need $program and $dev_url.
+# Functions shared by the benchmarks that have databases of their own, and send pushes. Sourced, not executed. They need
+# $programs and $dev_url.
 # shellcheck disable=SC2154
 
 # The server's limit of requests in flight, the connections of wrk, and the clients of pgbench.
@@ -14,41 +15,36 @@ start_sink() {
     [ "${#ports[@]}" = 3 ] || fail "there are no three free ports"
     port=${ports[0]} timed_port=${ports[1]} tls_port=${ports[2]}
     create_certificate
-    sed "s|@PORT@|$port|; s|@TIMED_PORT@|$timed_port|; s|@TLS_PORT@|$tls_port|; s|@CERTIFICATE@|$work/certificate.pem|; s|@KEY@|$work/key.pem|" \
-        scripts/peers/sink.conf >"$work/sink.conf"
-    start sink nginx -p "$work" -c "$work/sink.conf" -e "$work/sink.error.log"
+    start_nginx sink sink PORT="$port" TIMED_PORT="$timed_port" TLS_PORT="$tls_port" CERTIFICATE="$work/certificate.pem" \
+        KEY="$work/key.pem"
     wait_for sink curl -sf "http://127.0.0.1:$port/"
 }
 
-# create_database NAME USERS: creates a database with that many registered users, and makes it that of sql and serve.
+# create_database NAME: creates a database beside that of push-server dev, with the tables of the migrations in this folder. Makes
+# it that of sql and of servers.
 create_database() {
     psql --quiet "$dev_url" --command "CREATE DATABASE $1"
     # The URL of dev.env with another database name.
     DATABASE_URL=$(sed -E "s|/[^/?]*(\?.*)?\$|/$1\1|" <<<"$dev_url")
     export DATABASE_URL
-    "$program" migrate >/dev/null 2>&1 || fail "push-server migrate failed"
+    migrate
+}
+
+# register_users NUMBER: registers that many users, with a device each.
+register_users() {
     sql >/dev/null <<SQL
 INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
 SELECT id, 'phone', 'fcm', md5(id::text) || md5(id::text || 'x') || repeat('k', 88), 1
-FROM generate_series(1, $2) AS id;
+FROM generate_series(1, $1) AS id;
 VACUUM ANALYZE;
 SQL
 }
 
-sql() { psql --quiet --no-align --tuples-only "$DATABASE_URL" "$@"; }
-
 # serve SINK_PORT: starts the server, which sends to that port, and sets $url.
 serve() {
-    HTTP_PORT=0 KAKAO_API_URL=http://127.0.0.1:$1 KAKAO_MAX_CONCURRENT_REQUESTS=$connections LOG_LEVEL=notice \
-        start serve "$program" serve
-    wait_for serve grep -q Ready "$work/serve.log" "$work/serve.out"
-    url=http://$(grep -ohE '127\.0\.0\.1:[0-9]+' "$work/serve.log" "$work/serve.out" | head -1)
-}
-
-stop_serving() {
-    kill "${processes[serve]}"
-    wait "${processes[serve]}" || true
-    unset "processes[serve]"
+    start_server serve KAKAO_API_URL="http://127.0.0.1:$1" KAKAO_MAX_CONCURRENT_REQUESTS=$connections
+    wait_ready serve
+    url=$(url serve)
 }
 
 api() { curl -sS --fail-with-body -H "Authorization: Bearer $OPERATOR_KEY" "$@"; }

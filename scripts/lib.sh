@@ -9,8 +9,25 @@ fail() {
     exit 1
 }
 
-# Prints the help of the calling script: the comment at its top.
-print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" | sed '/^set -\|^\. \|^shellcheck /d'; }
+# print_help [FILE]: prints the help of the calling script, or of a file: the comment at its top.
+print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "${1:-$0}" | sed '/^set -\|^\. \|^shellcheck /d'; }
+
+# read_numbers NAME=DEFAULT ... -- [--NAME NUMBER ...]: sets each variable to the number of its option, or to the default.
+read_numbers() {
+    local names=" "
+    while [ "$1" != -- ]; do
+        printf -v "${1%%=*}" %s "${1#*=}"
+        names+="${1%%=*} "
+        shift
+    done
+    shift
+    while [ $# -gt 0 ]; do
+        [[ $1 == --* && $names == *" ${1#--} "* ]] || fail "unknown argument $1; see --help"
+        [[ ${2:-} =~ ^[0-9]+$ ]] || fail "$1 needs a number; see --help"
+        printf -v "${1#--}" %s "$2"
+        shift 2
+    done
+}
 
 # Runs a command as root: directly, or with sudo.
 as_root() {

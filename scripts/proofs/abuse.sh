@@ -1,7 +1,9 @@
-#!/usr/bin/env bash
-# Attacks the release build on this machine, and fails if other clients are not served during an attack.
+# shellcheck shell=bash
+# Slow clients, too many connections and bad TLS keep no other client from being served.
 #
-# usage: scripts/abuse [slow|descriptors|idle|tls]
+# usage: scripts/prove abuse [slow|descriptors|idle|tls]
+#
+# Attacks the release build.
 #
 #   slow          slowhttptest with 1,000 connections in each of its modes: slow headers, slow bodies, and slow reading
 #                 of large responses, for 40 s each. During each, a new connection every 100 ms must be served within 2 s.
@@ -14,49 +16,27 @@
 # Runs all of them unless one is named, which takes six minutes. `ulimit -Hn` must be at least 30,000. The slow readers
 # drive the kernel's memory for TCP to its limit (net.ipv4.tcp_mem) for some seconds: run nothing else of value on the
 # machine.
-# shellcheck source=scripts/lib.sh
-. "$(dirname "$0")/lib.sh"
 
-case ${1:-all} in
-    -h | --help)
-        print_help
-        exit
-        ;;
-    slow | descriptors | idle | tls) parts=("$1") ;;
-    all) parts=(slow descriptors idle tls) ;;
-    *)
-        print_help >&2
-        exit 2
-        ;;
+parts=("$@")
+case "$*" in
+    '') parts=(slow descriptors idle tls) ;;
+    slow | descriptors | idle | tls) ;;
+    *) fail "there is no attack $*; see --help" ;;
 esac
 
-# shellcheck source=scripts/benchmarks/common.sh
-. scripts/benchmarks/common.sh
+install_requirements slowhttptest testssl.sh openssl python3 jq iproute2 util-linux
+# shellcheck source=scripts/servers.sh
+. scripts/servers.sh
 
 # MARK: Servers and clients
 
-# start_server NAME [OPTION|VARIABLE=VALUE ...]: starts a server to attack, with these settings and options of prlimit.
-# It uses the database of the server that start_push_server has started. Sets $port and $url.
-start_server() {
-    local name=$1 options=() settings=()
-    shift
-    for word in "$@"; do
-        if [[ $word == -* ]]; then options+=("$word"); else settings+=("$word"); fi
-    done
+# attack_server NAME [SETTING=VALUE ...] [WRAPPER ...]: starts a server to attack, as start_server does. Sets $port and $url.
+attack_server() {
     port=$(free_port)
     url=http://127.0.0.1:$port
     [[ "$*" == *HTTP_TLS_* ]] && url=https://localhost:$port
-    start "$name" prlimit "${options[@]}" env HTTP_PORT="$port" DATABASE_URL="$DATABASE_URL" OPERATOR_KEY="$OPERATOR_KEY" \
-        KAKAO_ADMIN_KEY="$KAKAO_ADMIN_KEY" KAKAO_API_URL="$SANDBOX_URL" KAKAO_CA_CERTIFICATE_FILE="$SANDBOX_CERTIFICATE" \
-        "${settings[@]}" "$program" serve
-    wait_for "$name" ask /readyz
-}
-
-# stop NAME: ends the process that was started under this name, and waits for it.
-stop() {
-    kill "${processes[$1]}" 2>/dev/null || true
-    wait "${processes[$1]}" 2>/dev/null || true
-    unset "processes[$1]"
+    start_server "$1" HTTP_PORT="$port" LOG_LEVEL=info "${@:2}"
+    wait_for "$1" ask /readyz
 }
 
 # ask PATH [ARGUMENT ...]: sends one request on a new connection.
@@ -71,52 +51,9 @@ peak_bytes() { awk '/^VmHWM/ {print $2 * 1024}' "/proc/${processes[$1]}/status";
 connections() { ss -Htn state connected exclude time-wait exclude syn-recv "sport = :$port" | wc -l; }
 are_at_most() { [ "$(connections)" -le "$1" ]; }
 
-# client.py hold PORT COUNT silent|plain|tls: holds that many connections until it is killed. Each has served one GET,
-# except silent ones. client.py witness PORT: sends a request every 100 ms on one connection until it is killed, and
-# prints the duration of each in ms.
-cat >"$work/client.py" <<'PYTHON'
-import signal, socket, ssl, sys, time
-
-mode, port = sys.argv[1], int(sys.argv[2])
-
-def connect():
-    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
-    if "tls" in sys.argv:
-        context.check_hostname = True
-        connection = context.wrap_socket(connection, server_hostname="localhost")
-    return connection
-
-def serve(connection):
-    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    answer = b""
-    while not answer.endswith(b"\r\n\r\nok"):
-        piece = connection.recv(4096)
-        if not piece:
-            sys.exit("the server closed the connection before its response")
-        answer += piece
-
-if mode == "hold":
-    context = ssl.create_default_context(cafile=sys.argv[5]) if "tls" in sys.argv else None
-    held = []
-    for _ in range(int(sys.argv[3])):
-        held.append(connect())
-        if "silent" not in sys.argv:
-            serve(held[-1])
-    print("ready", flush=True)
-    signal.pause()
-else:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    connection = connect()
-    while True:
-        begin = time.monotonic()
-        serve(connection)
-        print("%.1f" % ((time.monotonic() - begin) * 1000), flush=True)
-        time.sleep(0.1)
-PYTHON
-
-# hold NAME COUNT KIND: starts client.py hold, and waits until its connections are open.
+# hold NAME COUNT KIND: starts abuse.py hold, and waits until its connections are open.
 hold() {
-    start "$1" python3 "$work/client.py" hold "$port" "$2" "$3" "$work/ca.pem"
+    start "$1" python3 scripts/proofs/abuse.py hold "$port" "$2" "$3" "$work/ca.pem"
     wait_for "$1" grep -q ready "$work/$1.out"
 }
 
@@ -198,7 +135,7 @@ attack() {
 
 slow() {
     say "slow: 1,000 slow clients"
-    start_server attacked
+    attack_server attacked
     # A large response: a list with one callback of 250,000 characters.
     head -c 250000 /dev/zero | tr '\0' x >"$work/argument"
     ask /kakao/link/callback -H "Authorization: KakaoAK $KAKAO_ADMIN_KEY" -o /dev/null \
@@ -212,7 +149,7 @@ slow() {
     attack "slow bodies" -B -u "$url/v1/push/register" -s 8192 -x 10 -j "$cookie"
     attack "slow readers" -X -k 10 -w 512 -y 1024 -n 5 -z 32 -u "$url/v1/link/callbacks" -j "$cookie"
     # Otherwise the responses were small enough for the kernel's buffers, and the test proves nothing.
-    [ "$(grep -c 'GET /v1/link/callbacks 200' "$work/attacked.log")" -ge 1000 ] || fail "slow readers got no large response"
+    [ "$(cat "$work"/attacked.{log,out} | grep -c 'GET /v1/link/callbacks 200')" -ge 1000 ] || fail "slow readers got no large response"
     stop attacked
 }
 
@@ -220,8 +157,8 @@ slow() {
 
 descriptors() {
     say "descriptors: 500 connections at ulimit -n 256"
-    start_server starved --nofile=256
-    start witness python3 "$work/client.py" witness "$port"
+    attack_server starved prlimit --nofile=256
+    start witness python3 scripts/proofs/abuse.py witness "$port"
     wait_for witness test -s "$work/witness.out"
     hold crowd 500 silent
     local before
@@ -238,8 +175,8 @@ descriptors() {
         }' "$work/witness.out" || fail "the connection opened before was not served"
     kill -0 "${processes[witness]}" || fail "the connection opened before was closed: $(<"$work/witness.log")"
     kill -0 "${processes[starved]}" || fail "the server has died"
-    grep 'limit of open files' "$work/starved.log" || fail "the log does not say that the limit is low"
-    ! grep 'Accepting paused' "$work/starved.log" || fail "the server lacked descriptors"
+    grep -h 'limit of open files' "$work"/starved.{log,out} || fail "the log does not say that the limit is low"
+    ! grep -h 'Accepting paused' "$work"/starved.{log,out} || fail "the server lacked descriptors"
     stop crowd
     ask /readyz -o /dev/null -w 'after the 500 were closed, a new connection was served in %{time_total} s\n' ||
         fail "new connections are not served after the 500 were closed"
@@ -253,7 +190,7 @@ descriptors() {
 measure() {
     local count=$1 kind=$2 limit=$3 before tcp slab each
     shift 3
-    start_server idle HTTP_MAX_CONNECTIONS=20000 HTTP_IDLE_TIMEOUT_SECONDS=600 "$@"
+    attack_server idle HTTP_MAX_CONNECTIONS=20000 HTTP_IDLE_TIMEOUT_SECONDS=600 "$@"
     # Memory that the first requests allocate does not belong to the connections.
     for _ in $(seq 20); do ask /healthz >/dev/null; done
     sleep 1
@@ -300,7 +237,7 @@ talk() {
 
 tls() {
     say "tls: resumption, plain HTTP, testssl.sh"
-    start_server secure "${with_tls[@]}"
+    attack_server secure "${with_tls[@]}"
     local version status
     for version in 1_2 1_3; do
         talk "$version" -sess_out "$work/session" | grep -q '^New, TLSv' || fail "TLS $version: no new session"
@@ -325,10 +262,12 @@ tls() {
 
 # MARK: Main
 
-install_requirements slowhttptest testssl.sh openssl python3 jq iproute2 util-linux
 ulimit -n "$(ulimit -Hn)"
-start_push_server
-program=$(built push-server)
+build --release push-server kakao-sandbox
+export OPERATOR_KEY=operator-key-of-the-attack-0123456789
+start_postgres
+start_sandbox
+migrate
 make_certificates
 for part in "${parts[@]}"; do "$part"; done
 say "All other clients were served."

@@ -1,11 +1,11 @@
-#!/usr/bin/env bash
-# Proves that the server never logs a user out: 2,000 accounts, three servers on one database, and faults.
+# shellcheck shell=bash
+# Kills, stops and lost responses of token refreshes log no user out.
 #
-# usage: scripts/accounts [--accounts N]
+# usage: scripts/prove accounts [--accounts N]
 #
-# The accounts are logged in through the sandbox, a third of them with the native app key. Their access tokens live for
-# 20 s, their refresh tokens for two minutes, and Kakao replaces a refresh token with every second refresh. The lease of
-# a refresh is 3 s. Clients ask three servers for access tokens while
+# N (2,000) accounts are logged in through the sandbox, a third of them with the native app key. Their access tokens live
+# for 20 s, their refresh tokens for two minutes, and Kakao replaces a refresh token with every second refresh. The lease of
+# a refresh is 3 s. Clients ask three servers on one database for access tokens while
 #
 #   - 5 % of the refreshes are answered 503, and 2 % of the responses with a new refresh token are lost,
 #   - 1 % of the responses come after the end of the lease,
@@ -21,23 +21,11 @@
 #
 # Prints a table of the events, and exits with 1 if there are violations. scripts/test runs a short form with 120
 # accounts.
-# shellcheck source=scripts/lib.sh
-. "$(dirname "$0")/lib.sh"
 
-accounts=2000
-while [ $# -gt 0 ]; do
-    case $1 in
-        -h | --help)
-            print_help
-            exit
-            ;;
-        --accounts) accounts=${2:?a number} ;;
-        *) fail "unknown argument $1; see --help" ;;
-    esac
-    shift 2
-done
+read_numbers accounts=2000 -- "$@"
 install_requirements
 say "Building"
 swift build --build-tests >/dev/null
+# shellcheck disable=SC2154
 say "$accounts accounts, three servers"
 ACCOUNTS=$accounts exec swift test --skip-build --disable-xctest --filter AccountCrashTests

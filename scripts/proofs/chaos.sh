@@ -1,7 +1,7 @@
-#!/usr/bin/env bash
-# Sends pushes to many users during random faults, and checks that no user is lost and every repetition is marked.
+# shellcheck shell=bash
+# Two pushes during random faults lose no user, and mark every repetition.
 #
-# usage: scripts/chaos [--users N] [--faults N] [--seed N]
+# usage: scripts/prove chaos [--users N] [--faults N] [--seed N]
 #
 # Three servers share one PostgreSQL and one sandbox, which answers after 50 ms, answers 10 % of the requests with 500, and breaks 2 % of the
 # connections after accepting the request. Two pushes to N (100,000) users each are in flight, one at_least_once and one
@@ -18,98 +18,37 @@
 #   - at_least_once has reached every user, and each user who was reached twice is in a batch with may_repeat.
 #   - at_most_once has reached no user twice, and each user who was not reached is in a batch that is uncertain or failed.
 #
-# Prints the counts, and exits with 1 if a check fails. The same seed makes the same choices. scripts/delivery injects
-# one fault at a time, at each statement.
-# shellcheck source=scripts/lib.sh
-. "$(dirname "$0")/lib.sh"
+# Prints the counts, and exits with 1 if a check fails. The same seed makes the same choices. scripts/prove
+# delivery injects one fault at a time, at each statement.
 
-users=100000
-faults=10
-seed=$((EPOCHSECONDS % 32768))
-while [ $# -gt 0 ]; do
-    case $1 in
-        --users) users=${2:?a number} ;;
-        --faults) faults=${2:?a number} ;;
-        --seed) seed=${2:?a number} ;;
-        -h | --help)
-            print_help
-            exit
-            ;;
-        *) fail "unknown argument $1; see --help" ;;
-    esac
-    shift 2
-done
+# shellcheck disable=SC2034,SC2154
+read_numbers users=100000 faults=10 seed=$((EPOCHSECONDS % 32768)) -- "$@"
 RANDOM=$seed
-servers=3
+servers=(server-1 server-2 server-3)
 
 install_requirements
-swift build --product push-server >/dev/null
-swift build --product kakao-sandbox >/dev/null
-programs=$(swift build --show-bin-path)
-bin=$(pg_config --bindir)
-work=$(mktemp -d)
-data=$(mktemp -d)
-declare -A processes=()
-
-# PostgreSQL refuses to run as root.
-as_postgres() {
-    if [ "$(id -u)" = 0 ]; then runuser --user postgres -- "$@"; else "$@"; fi
-}
-postgres() { (cd / && as_postgres "$bin/pg_ctl" --pgdata "$data/cluster" --silent --log "$data/log" "$@" >/dev/null 2>&1); }
-end() {
-    # Hides the shell's messages about killed processes.
-    exec 2>/dev/null
-    kill -9 "${processes[@]}" 2>/dev/null || true
-    postgres stop --mode immediate || true
-    wait
-    rm -rf "$work" "$data"
-}
-trap end EXIT
-trap 'exit 130' INT TERM
-
-[ "$(id -u)" != 0 ] || chown postgres "$data"
-(cd / && as_postgres "$bin/initdb" --pgdata "$data/cluster" --auth trust --username postgres >/dev/null)
-cat >>"$data/cluster/postgresql.conf" <<CONF
-listen_addresses = ''
-unix_socket_directories = '$data'
-max_connections = 200
-CONF
-postgres start --wait
-sql() { psql --quiet --no-align --tuples-only --host "$data" --username postgres postgres "$@"; }
-
-# Overrides the caller's settings.
-export KAKAO_ADMIN_KEY=sandbox-admin-key
-"$programs/kakao-sandbox" --port 0 --seed "$seed" --log-level error >"$work/sandbox" 2>&1 &
-processes[sandbox]=$!
-wait_until 20 "the sandbox to start" grep -q ready "$work/sandbox"
-sandbox=$(grep -o 'http://[^ ]*' "$work/sandbox")
-fault() { curl -sf -d "$1" "$sandbox/sandbox/faults" >/dev/null; }
+# shellcheck source=scripts/servers.sh
+. scripts/servers.sh
+build push-server kakao-sandbox
+start_postgres
+start_sandbox --seed "$seed"
 fault '{"path":"/v1/push/send","kind":"latency","milliseconds":50}'
 fault '{"path":"/v1/push/send","kind":"status","status":500,"probability":0.1}'
 fault '{"path":"/v1/push/send","kind":"drop_after_body","delivered":true,"probability":0.02}'
-
-export DATABASE_URL="postgres://postgres@/postgres?host=$data" OPERATOR_KEY=operator-key-of-the-chaos-0123456789
-export KAKAO_API_URL=$sandbox HTTP_PORT=0 LOG_LEVEL=notice
+export OPERATOR_KEY=operator-key-of-the-chaos-0123456789
 # Few concurrent requests, so that the pushes last as long as the faults.
 export KAKAO_MAX_CONCURRENT_REQUESTS=${KAKAO_MAX_CONCURRENT_REQUESTS:-2}
-serve() {
-    "$programs/push-server" serve >"$work/server-$1" 2>&1 &
-    processes[$1]=$!
-}
-url() { echo "http://$(grep -ohE '127\.0\.0\.1:[0-9]+' "$work/server-$1" | head -1)"; }
-is_serving() { grep -q Ready "$work/server-$1"; }
-"$programs/push-server" migrate >/dev/null 2>&1 || fail "push-server migrate failed"
-for number in $(seq "$servers"); do serve "$number"; done
-for number in $(seq "$servers"); do wait_until 30 "server $number to start" is_serving "$number"; done
+migrate
+start_servers "${servers[@]}"
 sql --command "INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
     SELECT id, 'phone', 'fcm', 'token-' || id, 1 FROM generate_series(1, $users) AS id"
 
 # ask DELIVERY: creates a push to everyone and prints its id. If a server is down, tries the next one with the same
 # idempotency key.
 ask() {
-    local number id
-    for number in 1 2 3 1 2 3 1 2 3; do
-        id=$(curl -sf "$(url "$number")/v1/pushes" -H "Authorization: Bearer $OPERATOR_KEY" -H "Idempotency-Key: $1" \
+    local server id
+    for server in "${servers[@]}" "${servers[@]}" "${servers[@]}"; do
+        id=$(curl -sf "$(url "$server")/v1/pushes" -H "Authorization: Bearer $OPERATOR_KEY" -H "Idempotency-Key: $1" \
             -H 'Content-Type: application/json' \
             -d "{\"audience\":{\"everyone\":true},\"delivery\":\"$1\",\"message\":{\"for_gcm\":{\"custom_field\":{\"marker\":\"$1\"}}}}" |
             sed -E 's/^\{"id":"([^"]*)".*/\1/') && [ -n "$id" ] && break
@@ -123,42 +62,36 @@ begin=$SECONDS
 at_least_once=$(ask at_least_once)
 at_most_once=$(ask at_most_once)
 
-victim=0
-# The background jobs that continue stopped servers, by server number.
-declare -A continuers=()
-forget_continuer() {
-    [ -n "${continuers[$1]:-}" ] || return 0
-    kill "${continuers[$1]}" 2>/dev/null || true
-    wait "${continuers[$1]}" 2>/dev/null || true
-    unset "continuers[$1]" "processes[continuer-$1]"
+number=0
+# Chooses the next server in turn, which no background job will continue. Sets $victim.
+choose_victim() {
+    number=$((number % ${#servers[@]} + 1))
+    victim=server-$number
+    [ -z "${processes[continue-$victim]:-}" ] || stop "continue-$victim"
 }
+continue_after() { sleep "$1" && kill -CONT "$2"; }
 longest_stop=$((faults < 10 ? 8 : 24))
 longest_outage=$((faults < 10 ? 8 : 30))
-for number in $(seq "$faults"); do
+for _ in $(seq "$faults"); do
     # Spreads the faults over the time that the pushes take without faults: 50 ms for each batch, with the limited
     # concurrency.
-    mean=$((users * 2 / 100 * 50 / (servers * KAKAO_MAX_CONCURRENT_REQUESTS) / faults))
+    mean=$((users * 2 / 100 * 50 / (${#servers[@]} * KAKAO_MAX_CONCURRENT_REQUESTS) / faults))
     # Each round always draws three numbers, so that a seed makes the same choices in every version of this loop.
     pause=$((RANDOM % (2 * mean + 1))) kind=$((RANDOM % 7)) length=$RANDOM
     sleep "$((pause / 1000)).$(printf %03d $((pause % 1000)))"
     case $kind in
         0 | 1)
-            victim=$((victim % servers + 1))
-            what="server $victim is killed"
-            forget_continuer "$victim"
-            kill -9 "${processes[$victim]}"
-            wait "${processes[$victim]}" 2>/dev/null || true
-            serve "$victim"
+            choose_victim
+            what="$victim is killed"
+            crash "$victim"
+            start_server "$victim"
             ;;
         2 | 3)
-            victim=$((victim % servers + 1))
+            choose_victim
             length=$((2 + length % (longest_stop - 1)))
-            what="server $victim is stopped for $length s"
-            forget_continuer "$victim"
+            what="$victim is stopped for $length s"
             kill -STOP "${processes[$victim]}"
-            (sleep "$length" && kill -CONT "${processes[$victim]}") &
-            continuers[$victim]=$!
-            processes[continuer-$victim]=$!
+            start "continue-$victim" continue_after "$length" "${processes[$victim]}"
             ;;
         4)
             what="PostgreSQL is restarted"
@@ -180,7 +113,9 @@ for number in $(seq "$faults"); do
     sent=$(sql --command "SELECT COALESCE(sum(batches), 0) FROM push_counts" || echo '?')
     echo "after $((SECONDS - begin)) s, with $sent batches finished: $what"
 done
-for number in "${!continuers[@]}"; do wait "${continuers[$number]}" 2>/dev/null || true; done
+for victim in "${servers[@]}"; do
+    [ -z "${processes[continue-$victim]:-}" ] || wait "${processes[continue-$victim]}" || true
+done
 
 are_done() { [ "$(sql --command "SELECT count(*) FROM pushes WHERE state = 'done'")" = 2 ]; }
 wait_until $((300 + users / 100)) "the pushes to be done" are_done
@@ -199,12 +134,12 @@ reached() {
 batches() {
     local next=0
     while [ "$next" != null ]; do
-        curl -sf "$(url 1)/v1/pushes/$1/batches?limit=1000&cursor=$next" -H "Authorization: Bearer $OPERATOR_KEY" >"$work/page"
+        curl -sf "$(url server-1)/v1/pushes/$1/batches?limit=1000&cursor=$next" -H "Authorization: Bearer $OPERATOR_KEY" >"$work/page"
         cat "$work/page" && echo
         next=$(grep -oE '"next":("[0-9]+"|null)' "$work/page" | tr -d '"' | cut -d: -f2)
     done
 }
-wait_until 30 "server 1 to start" is_serving 1
+wait_ready server-1
 for marker in at_least_once at_most_once; do
     reached "$marker" >"$work/$marker.csv"
     batches "${!marker}" >"$work/$marker.batches"

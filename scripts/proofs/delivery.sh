@@ -1,8 +1,9 @@
-#!/usr/bin/env bash
-# Verifies the delivery guarantees with a fault at every database statement of a push, and at every request to Kakao.
+# shellcheck shell=bash
+# A fault at every database statement of a push, and at every request to Kakao, breaks no delivery guarantee.
 #
-# usage: scripts/delivery [--short | --real-time | --list] [--point POINT] [--fault FAULT] [--servers 1|2]
-#            [--delivery at_least_once|at_most_once] [--after-kill] [--times N] [--seed N] [--workers N] [--logs DIRECTORY] [--verbose]
+# usage: scripts/prove delivery [--short | --real-time | --list] [--point POINT] [--fault FAULT] [--servers 1|2]
+#            [--delivery at_least_once|at_most_once] [--after-kill] [--times N] [--seed N] [--workers N] [--logs DIRECTORY]
+#            [--verbose]
 #
 # A run is one push of 20 batches to 2,000 users. One batch is split (-2), one is retried (500), and one meets a rate
 # limit (429). Servers with a lease of 1 s reach a private PostgreSQL through a proxy that understands its protocol. A
@@ -35,28 +36,19 @@
 #   - At most two batches for each concurrent request and lost lease are uncertain.
 #   - The push is done, its counts add up, and no batch or claim is left under any lease.
 #
-#   scripts/delivery --short        every tenth point of each fault, as many as fit into half a minute; part of scripts/test
-#   scripts/delivery                every point of each fault, and the runs of --real-time
-#   scripts/delivery --real-time    with the intervals of production: servers stopped for 24 s, PostgreSQL unreachable for 24 s and 75 s
-#   scripts/delivery --list         list the points, in the order of the runs without a fault
-#   scripts/delivery --point 3fa1c2#4 --fault cut-after --servers 2 --delivery at_most_once --times 20
+#   scripts/prove delivery --short      every tenth point of each fault, as many as fit into half a minute; part of scripts/test
+#   scripts/prove delivery              every point of each fault, and the runs of --real-time
+#   scripts/prove delivery --real-time  with the intervals of production: servers stopped for 24 s, PostgreSQL unreachable for 24 s and 75 s
+#   scripts/prove delivery --list       list the points, in the order of the runs without a fault
+#   scripts/prove delivery --point 3fa1c2#4 --fault cut-after --servers 2 --delivery at_most_once --times 20
 #
 # Prints a line for each violation, with the options that reproduce it and the servers' logs, and a summary. Exits with
 # 1 if there are violations.
-# shellcheck source=scripts/lib.sh
-. "$(dirname "$0")/lib.sh"
 
-case ${1:-} in
-    -h | --help)
-        print_help
-        exit
-        ;;
-esac
 install_requirements
 swift build --product delivery-proof >/dev/null
 # A worker has a few dozen connections, each with two descriptors in this process.
 [ "$(ulimit -n)" = unlimited ] || [ "$(ulimit -n)" -ge 4096 ] || ulimit -n 4096
-programs=$(swift build --show-bin-path)
 # Each run has a database of its own. In memory, it is created and dropped in a fraction of the time.
 [ ! -w /dev/shm ] || export TMPDIR=/dev/shm
-exec "$programs/delivery-proof" --migrations "$PWD/migrations" "$@"
+exec "$(swift build --show-bin-path)/delivery-proof" --migrations "$PWD/migrations" "$@"

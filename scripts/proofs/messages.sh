@@ -1,11 +1,10 @@
-#!/usr/bin/env bash
-# Proves that no receiver of a KakaoTalk message is reached twice: 400 senders, three servers on one database, and
-# faults.
+# shellcheck shell=bash
+# Kills, stops and lost responses let no receiver of a KakaoTalk message be reached twice.
 #
-# usage: scripts/messages [--senders N]
+# usage: scripts/prove messages [--senders N]
 #
-# Each sender has 50 friends and sends one message to all of them; every fourth message is at_least_once, the others are
-# at_most_once. While three servers send the messages,
+# Each of N (400) senders has 50 friends and sends one message to all of them; every fourth message is at_least_once, the
+# others are at_most_once. While three servers on one database send the messages,
 #
 #   - 5 % of the requests are answered 503,
 #   - 2 % of the connections are dropped after the body, half of them after the message has reached its receivers,
@@ -22,23 +21,11 @@
 #
 # Prints a table of the outcomes, and exits with 1 if there are violations. scripts/test runs a short form with 12
 # senders.
-# shellcheck source=scripts/lib.sh
-. "$(dirname "$0")/lib.sh"
 
-senders=400
-while [ $# -gt 0 ]; do
-    case $1 in
-        -h | --help)
-            print_help
-            exit
-            ;;
-        --senders) senders=${2:?a number} ;;
-        *) fail "unknown argument $1; see --help" ;;
-    esac
-    shift 2
-done
+read_numbers senders=400 -- "$@"
 install_requirements
 say "Building"
 swift build --build-tests >/dev/null
+# shellcheck disable=SC2154
 say "$senders senders, three servers"
 SENDERS=$senders exec swift test --skip-build --disable-xctest --filter MessageCrashTests

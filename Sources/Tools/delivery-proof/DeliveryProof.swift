@@ -7,7 +7,7 @@ struct DeliveryProof: AsyncParsableCommand {
         commandName: "delivery-proof",
         abstract:
             "Prove by enumeration that a push survives a fault at each statement of the sender, and at each request to Kakao.",
-        discussion: "Run it with scripts/delivery; its --help explains the proof.",
+        discussion: "Run it with scripts/prove delivery; its --help explains the proof.",
         subcommands: [ProveCommand.self, ServeUnderTest.self],
         defaultSubcommand: ProveCommand.self
     )

@@ -12,7 +12,7 @@ import TestSupport
 import Testing
 
 /// The proof that the server never logs a user out. Three servers refresh the tokens of the same accounts while Kakao
-/// fails and servers are killed and stopped. `scripts/accounts` runs its long form.
+/// fails and servers are killed and stopped. `scripts/prove accounts` runs its long form.
 ///
 /// A user may have to log in again for one reason only: Kakao replaced the refresh token, and the response with the
 /// successor did not reach a server that lived to store it. ``AccountHistory`` has the criteria.

@@ -12,7 +12,7 @@ import TestSupport
 import Testing
 
 /// The proof that no receiver of a KakaoTalk message is reached twice. Three servers send the messages of many senders
-/// while Kakao fails, servers are killed and stopped, and PostgreSQL restarts. `scripts/messages` runs its long form.
+/// while Kakao fails, servers are killed and stopped, and PostgreSQL restarts. `scripts/prove messages` runs its long form.
 ///
 /// ``MessageHistory`` has the criteria.
 @Suite(.timeLimit(.minutes(30))) struct MessageCrashTests {

@@ -16,7 +16,7 @@ import Testing
 @testable import Settings
 
 /// Tests of a lease's guarantees when responses are lost, servers stall or the database is unavailable.
-/// `scripts/delivery` proves them statement by statement.
+/// `scripts/prove delivery` proves them statement by statement.
 @Suite(.timeLimit(.minutes(5))) struct LeaseTests {
     private static let intervals = WorkIntervals(lease: .seconds(2))
 
