@@ -27,14 +27,28 @@ start_talk_sandbox() {
     )
 }
 
-# Logs all senders in at the server.
+# Logs all senders in, at the sandbox and then at the server.
 log_senders_in() {
     local sender token
     for sender in $(seq "$senders"); do
-        token=$(curl -sSf "$sandbox/sandbox/login" --data "{\"user_id\":$sender}" | jq --raw-output .access_token)
-        api "$url/v1/accounts/$sender/tokens" --request PUT --data refreshed_by=app --data app_key=rest --data "access_token=$token" \
-            --data-urlencode 'scope=friends talk_message' >/dev/null
-    done
+        printf 'next\nurl = "%s/sandbox/login"\ndata = "{\\"user_id\\":%s}"\nfail\nsilent\nshow-error\n' "$sandbox" "$sender"
+    done | tail -n +2 >"$work/requests"
+    curl --config "$work/requests" | jq --raw-output .access_token >"$work/access-tokens"
+    sender=0
+    while read -r token; do
+        sender=$((sender + 1))
+        cat <<CURL
+next
+url = "$url/v1/accounts/$sender/tokens"
+request = PUT
+header = "Authorization: Bearer $OPERATOR_KEY"
+data = "refreshed_by=app&app_key=rest&access_token=$token&scope=friends%20talk_message"
+fail
+silent
+show-error
+CURL
+    done <"$work/access-tokens" | tail -n +2 >"$work/requests"
+    curl --config "$work/requests" >/dev/null || fail "the senders could not be logged in"
 }
 
 # Deletes the messages of earlier rounds, which count towards the quotas of the day, at the server and at the sandbox.
