@@ -119,7 +119,7 @@ start_postgres() {
     mkdir "$work/postgres"
     [ "$(id -u)" != 0 ] || chown postgres "$work/postgres"
     (cd / && as_postgres "$(pg_config --bindir)/initdb" --pgdata "$work/postgres/data" --auth trust --username postgres \
-        --encoding UTF8 --no-locale >/dev/null)
+        --encoding UTF8 --no-locale --no-sync >/dev/null)
     cat >>"$work/postgres/data/postgresql.conf" <<CONF
 listen_addresses = ''
 unix_socket_directories = '$work/postgres'
