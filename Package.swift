@@ -232,7 +232,7 @@ let package = Package(
 
         // Tools, which are not deployed, except for PrivatePostgres in `push-server dev`.
         target("Tools/PrivatePostgres", [subprocess, systemPackage]),
-        // Used by scripts/delivery.
+        // Used by scripts/prove delivery.
         executable(
             "Tools/delivery-proof",
             [
