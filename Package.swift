@@ -282,10 +282,10 @@ let package = Package(
         testSupport(
             "ServiceTesting",
             [
-                "Accounts", "CLibpq", "CLibssl", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
-                "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Net", "Postgres",
-                "PrivatePostgres", "Pushes", "Runtime", "Schemas", "Server", "Settings", "TestSupport", "Webhooks",
-                httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
+                "Accounts", "CLibssl", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
+                "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Net", "Postgres", "PrivatePostgres",
+                "Pushes", "Runtime", "Schemas", "Server", "Settings", "TestSupport", "Webhooks", httpTypes, logging,
+                serviceLifecycle, subprocess, systemPackage,
             ]
         ),
         tests(
@@ -381,9 +381,9 @@ let package = Package(
         tests(
             "Server/ServerTests",
             [
-                "Accounts", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
-                "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoSandbox", "Keys", "Locking", "LogOutput",
-                "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server", "ServiceKit",
+                "Accounts", "Callbacks", "CLibpq", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "HTTPServer", "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoSandbox", "Keys", "Locking",
+                "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server", "ServiceKit",
                 "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes, logging,
                 subprocess, systemPackage,
             ]

@@ -88,7 +88,12 @@ struct ServingService: Service {
     /// Runs the work in the background, which ends when the server shuts down.
     private func work() async {
         await withDiscardingTaskGroup { group in
-            let services = features.flatMap { $0.makeServices() + $0.retentions.map { $0.worker(context) } }
+            let services = features.flatMap { feature in
+                feature.makeServices()
+                    + feature.retentions.map {
+                        $0.worker(on: context.background, pace: context.pace, logger: context.logger)
+                    }
+            }
             for service in services {
                 group.addTask { try? await service.run() }
             }

@@ -1,6 +1,6 @@
 import Runtime
 import ServiceKit
-package import Sharing
+import Sharing
 
 /// A kind of call from Kakao: the label `kind`.
 enum NoticeKind: String, CaseIterable, Sendable {

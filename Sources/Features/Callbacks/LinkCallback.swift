@@ -3,7 +3,7 @@ import FoundationEssentials
 import JSON
 import Schemas
 import ServiceKit
-package import Sharing
+import Sharing
 
 /// A callback of Kakao for one Kakao Link message that reached a chat room.
 struct LinkCallback: Sendable {

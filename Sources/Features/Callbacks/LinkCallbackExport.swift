@@ -4,7 +4,7 @@ import HTTPTypes
 import JSON
 import Schemas
 import ServiceKit
-package import Sharing
+import Sharing
 
 /// An export of link callbacks, as fast as the client reads it.
 struct LinkCallbackExport: Sendable {

@@ -6,7 +6,7 @@ import JSON
 import Runtime
 import Schemas
 import ServiceKit
-package import Sharing
+import Sharing
 
 /// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read the callbacks.
 struct LinkCallbackRoutes: RouteCollection {

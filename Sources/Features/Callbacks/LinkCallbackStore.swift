@@ -3,7 +3,7 @@ import FoundationEssentials
 import Postgres
 import Runtime
 import ServiceKit
-package import Sharing
+import Sharing
 
 /// The link callbacks in PostgreSQL.
 final class LinkCallbackStore: Sendable {

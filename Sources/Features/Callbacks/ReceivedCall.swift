@@ -4,7 +4,7 @@ import JSON
 import Postgres
 import Schemas
 import ServiceKit
-package import Sharing
+import Sharing
 
 /// A call from Kakao, parsed and authenticated, with all data that is needed to store it.
 ///

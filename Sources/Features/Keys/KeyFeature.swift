@@ -1,5 +1,5 @@
 package import Endpoints
-package import Identity
+import Identity
 package import Postgres
 package import Runtime
 package import ServiceKit

@@ -1,6 +1,6 @@
-package import Identity
+import Identity
 import Postgres
-package import ServiceKit
+import ServiceKit
 
 /// Notifies all servers of users whose tokens were revoked, so that they verify the tokens again.
 struct TokenUserObserver: UserObserver {

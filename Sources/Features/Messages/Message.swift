@@ -3,7 +3,7 @@ import FoundationEssentials
 import KakaoAPI
 import Runtime
 import ServiceKit
-package import Sharing
+import Sharing
 
 /// How a request names the receivers of a message.
 enum Addressing: String, Sendable {

@@ -1,7 +1,7 @@
 import JSON
 import Schemas
 import ServiceKit
-package import Sharing
+import Sharing
 
 // The columns of a message's content.
 extension MessageContent {

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Postgres
+import Runtime
 
 /// Removes pushes from PostgreSQL after their retention time.
 ///

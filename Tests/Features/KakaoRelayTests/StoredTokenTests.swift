@@ -16,10 +16,10 @@ import Testing
 
 @testable import Accounts
 @testable import Identity
+@testable import KakaoAPI
 @testable import KakaoRelay
 @testable import Messages
 @testable import Runtime
-@testable import KakaoAPI
 @testable import Sharing
 
 /// Calls of operators that Kakao accepts only with the user's token, which another feature keeps.

@@ -7,9 +7,9 @@ import TestSupport
 import Testing
 
 @testable import Messages
+@testable import Runtime
 @testable import ServiceKit
 @testable import Sharing
-@testable import Runtime
 
 @Suite struct MessageQuotaTests {
     @Test("50 concurrent senders never exceed the limit of a pair, and what is released can be used again")

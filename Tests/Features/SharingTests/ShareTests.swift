@@ -14,8 +14,8 @@ import Sharing
 import TestSupport
 import Testing
 
-@testable import Settings
 @testable import Callbacks
+@testable import Settings
 
 /// Shares, their landing addresses and conversions, and the callbacks that belong to them.
 @Suite(.timeLimit(.minutes(5))) struct ShareTests {

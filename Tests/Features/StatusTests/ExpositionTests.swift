@@ -1,6 +1,7 @@
 import ServiceTesting
 import Testing
 
+@testable import Runtime
 @testable import ServiceKit
 
 /// Tests of the Prometheus text, parsed back by the definition of its format.

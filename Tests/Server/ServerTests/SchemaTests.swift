@@ -1,6 +1,6 @@
-import ServiceTesting
 import FoundationEssentials
 import Postgres
+import ServiceTesting
 import TestSupport
 import Testing
 

@@ -4,7 +4,7 @@ import KakaoAPI
 import Postgres
 import Runtime
 import ServiceKit
-package import Sharing
+import Sharing
 
 /// Locks the quotas of the current day until the transaction ends, so that reservations are made one after the other. Each
 /// reservation begins with it.

@@ -3,7 +3,7 @@ package import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 package import JSON
-package import Runtime
+import Runtime
 
 /// The images that templates can refer to, on one event loop.
 package protocol ImageSource: Sendable {

@@ -1,5 +1,5 @@
 import EventLoop
-import Logging
+package import Logging
 package import Postgres
 
 /// The cleanup of a feature's tables: a background worker deletes old rows, in steps that are too small to delay other work.
@@ -51,16 +51,16 @@ package struct Retention: Sendable {
     /// Returns the worker that cleans up.
     ///
     /// The first cleanup is soon after the start, so that a server that is restarted often cleans up too.
-    package func worker(_ server: ServerContext) -> BackgroundWorker {
+    package func worker(on loop: LoopServices, pace: PollPace, logger: Logger) -> BackgroundWorker {
         BackgroundWorker(
             name,
-            on: server.background.loop,
+            on: loop.loop,
             every: interval,
             firstAfter: min(.seconds(30), interval),
-            pace: server.pace,
+            pace: pace,
             failure: "Cleanup failed",
-            logger: server.logger
-        ) { [parts, pool = server.background.pool] worker in
+            logger: logger
+        ) { [parts, pool = loop.pool] worker in
             for part in parts { try await part.run(worker, pool) }
             return nil
         }

@@ -1,4 +1,5 @@
-import KakaoAPI
+import Endpoints
+package import KakaoAPI
 import Locking
 
 /// The counts of a server's calls to Kakao (`docs/metrics.md`).
@@ -35,8 +36,10 @@ package final class KakaoMetrics: Sendable {
         Dictionary(uniqueKeysWithValues: KakaoCalls.all.map { ($0.name, Counts()) })
     )
 
+    package init() {}
+
     /// Counts a call. Callable from any thread.
-    func count(_ call: KakaoCallReport) {
+    package func count(_ call: KakaoCallReport) {
         let outcome = KakaoOutcome(call.error)
         let seconds = call.duration.inSeconds
         let bucket = Self.upperBounds.firstIndex { seconds <= $0 } ?? Self.upperBounds.count
@@ -48,7 +51,7 @@ package final class KakaoMetrics: Sendable {
     }
 
     /// Returns all counts, sorted by the labels.
-    func report() -> Monitoring.Report {
+    package func report() -> Monitoring.Report {
         let counts = counts.withLock { $0 }.sorted { $0.key < $1.key }
         return Monitoring.Report(metrics: [
             Self.duration.reading(

@@ -1,6 +1,8 @@
+import ServiceTesting
 import Testing
 
 @testable import KakaoAPI
+@testable import Runtime
 @testable import ServiceKit
 
 /// Tests of the counts of calls to Kakao.

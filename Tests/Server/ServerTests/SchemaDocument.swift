@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Postgres
+import ServiceTesting
 import TestSupport
 import Testing
 
@@ -185,7 +186,7 @@ private struct TableWrite {
     /// Returns the writes of all statements of the service and of all functions, in the order of their names.
     static func all() throws -> [TableWrite] {
         var writes: [TableWrite] = []
-        for text in try TestFiles.swiftFiles(in: "Sources", except: ["Postgres", "delivery-proof"]) {
+        for text in try TestFiles.swiftFiles(in: "Sources", except: ["Engine/Postgres", "Tools/delivery-proof"]) {
             let starts = text.matches(of: /struct (\w+): (Postgres|Coalesced)Statement/)
             for (index, start) in starts.enumerated() {
                 let end = index + 1 < starts.count ? starts[index + 1].range.lowerBound : text.endIndex

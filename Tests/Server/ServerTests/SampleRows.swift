@@ -1,5 +1,6 @@
 import CLibpq
 import Glibc
+import ServiceTesting
 import Testing
 
 @testable import Postgres
