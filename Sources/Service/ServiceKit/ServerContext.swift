@@ -77,6 +77,7 @@ package struct ServerContext: Sendable {
         let availability = KakaoAvailability(logger: logger)
         self.availability = availability
         let clientSettings = HTTPClientSettings(
+            totalTimeout: kakao.callTimeout,
             connectionLimits: KakaoBudget.connectionLimits(kakao.maximumConcurrentRequests),
             trust: try .reading(kakao.caCertificateFile),
             proxy: kakao.proxy

@@ -23,6 +23,8 @@ package struct KakaoSettings: SettingsGroup {
     package var pushVersion = PushVersion.v1
     package var maximumConcurrentRequests = 32
     package var requestsPerSecond: Int?
+    /// The time limit of calls that declare no other. Tests that hold Kakao's responses back lengthen it.
+    package var callTimeout = Duration.seconds(10)
     /// Whether the server makes calls with an app key, as Kakao's SDKs do.
     package var makesAppKeyCalls = false
     /// The header field `KA` of such calls.

@@ -197,21 +197,24 @@ import Testing
     func registeredMeanwhile() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "first")
-            // Long enough for the transaction to change the device first, even on a busy machine.
-            service.kakao.fail("deregister", .latency, times: 1) { $0.milliseconds = 6000 }
+            let hold = service.kakao.hold("deregister", times: 1)
             let deregistration = Task { try await service.api.deregister(1).status }
             try await eventually("the deregistration is in flight") { service.kakao.requests("deregister") == 1 }
             try await service.database.pool.withTransaction { transaction in
-                // The statement of a registration, blocked before its commit.
+                // The statement of a registration, blocked before its commit. The lease would not end within the test.
                 try await transaction.query(
-                    "UPDATE devices SET withdrawn = false, push_token = 'second', revision = revision + 1"
+                    """
+                    UPDATE devices
+                    SET withdrawn = false, push_token = 'second', revision = revision + 1,
+                        lease_ends_at = now() + interval '1 hour'
+                    """
                 )
+                service.kakao.release(hold)
                 // Waits until the statement that stores Kakao's response is blocked by this transaction.
                 try await transaction.execute(script: Self.waitUntilAwaited)
             }
             #expect(try await deregistration.value == 200)
-            // Long before a lease would expire.
-            try await eventually("Kakao has the second token", within: .seconds(10)) {
+            try await eventually("Kakao has the second token") {
                 try await service.kakao.tokens(of: 1) == ["phone gcm second"]
             }
         }

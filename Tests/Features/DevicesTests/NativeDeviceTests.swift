@@ -427,16 +427,13 @@ import Testing
         try await Self.withUsers { service in
             let first = try Self.app(service, of: 7)
             let second = try Self.app(service, of: 8)
-            service.kakao.fail("register", .latency, times: 1) { fault in
-                // Long enough for the second registration, even on a busy machine.
-                fault.milliseconds = 6000
-                fault.userIDs = [7]
-            }
+            let hold = service.kakao.hold("register", times: 1, of: [7])
             async let late = Self.put(first)
             try await eventually("the first registration is in flight") { service.kakao.requests("register") == 1 }
             let answer = try await Self.put(second)
             #expect(answer.status == 202)
             #expect(answer.json?["state"] == "pending")
+            service.kakao.release(hold)
             #expect(try await late.status == 409)
             #expect(try await late.json?["type"] == "urn:kakao-push-server:error:conflict")
             try await eventually("the second user has the token") {

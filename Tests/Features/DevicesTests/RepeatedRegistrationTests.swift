@@ -182,11 +182,11 @@ import Testing
     ) async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
-            // Long enough for `meanwhile`, even on a busy machine.
-            service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 5000 }
+            let hold = service.kakao.hold("register", times: 1)
             async let repetition = service.api.register(1, "token")
             try await eventually("the call is in flight") { service.kakao.requests("register") == 2 }
             try await meanwhile(service)
+            service.kakao.release(hold)
             #expect(try await repetition.status == 200)
             try await afterwards(service)
         }

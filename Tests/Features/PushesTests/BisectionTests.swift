@@ -171,15 +171,12 @@ import Testing
         try await withService(adjust) { service in
             try await service.database.addPhones(1...10_000)
             // After eight accepted batches, the next four stay in flight until Kakao rejects the message.
-            let latency = service.kakao.fail("send", .latency) {
-                $0.milliseconds = 5000
-                $0.userIDs = Set(801...10_000)
-            }
+            let hold = service.kakao.hold("send", of: Set(801...10_000))
             let push = try await service.api.create()
             try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 12 }
             Self.refuse(service.kakao, nil)
-            service.kakao.sandbox.removeFault(latency)
             let before = service.kakao.requests("send")
+            service.kakao.release(hold)
             try await service.api.waitFor("halted", push)
             #expect(try await service.api.shown(push)["reason"]?.string?.contains("words of Kakao") == true)
             // The requests to split one batch down to single users, the batches that raised the doubt, and those in

@@ -306,7 +306,7 @@ import Testing
         try await withService { service in
             try await service.database.addPhones(1...count)
             // Kakao answers late, and rejects each request for now.
-            service.kakao.fail("send", .latency) { $0.milliseconds = 1500 }
+            let hold = service.kakao.hold("send")
             service.kakao.fail("send", status: 503)
             let audience: JSONValue = count == 80 ? uuids(1...80) : ["everyone": true]
             let first = try await service.api.create(audience, gcm("m"))
@@ -318,6 +318,7 @@ import Testing
                 ["except": ["pushes": [Self.id(first)]]]
             )
             try await service.database.pool.write("UPDATE pushes SET finished_at = finished_at - interval '11 s'")
+            service.kakao.release(hold)
             try await eventually("no request is in flight") {
                 let claims = try await service.database.count("push_claims WHERE lease IS NOT NULL")
                 let batches = try await service.database.count("push_batches WHERE state = 'sending'")

@@ -28,12 +28,11 @@ import Testing
     /// ``slowly(_:)`` allows at a time and holds no more than two further ones, so that the test can claim some, or reclaim
     /// the server's.
     private func holdSends(_ service: TestService) {
-        service.kakao.fail("send", .latency) { $0.milliseconds = 5000 }
+        _ = service.kakao.hold("send")
     }
 
     private func releaseSends(_ service: TestService) {
-        service.kakao.sandbox.removeFaults()
-        service.kakao.sandbox.skipDelays()
+        service.kakao.endFaults()
     }
 
     /// Returns the lease for pushes of the only server.
@@ -94,11 +93,12 @@ import Testing
                     try await TestDatabase(url: url, pool: pool).addPhones(1...2000)
                     await pool.shutdown()
                     // The responses to the first requests arrive only after PostgreSQL has stopped.
-                    kakao.fail("send", .latency, times: 8) { $0.milliseconds = 5000 }
+                    let hold = kakao.hold("send", times: 8)
                     let push = try await api.create()
                     try await eventually("requests are in flight") { kakao.requests("send") >= 8 }
                     await cluster.stop(.immediate)
                     let start = ContinuousClock.now
+                    kakao.release(hold)
                     try await eventually("results wait to be stored") {
                         log.messages.contains("Results not stored: kept for a retry")
                     }

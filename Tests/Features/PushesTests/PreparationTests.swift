@@ -155,10 +155,11 @@ import Testing
         try await withService(adjust) { service in
             try await service.database.addPhones(1...1950)
             // The first request stays in flight until the pause.
-            service.kakao.fail("send", .latency, times: 1) { $0.milliseconds = 5000 }
+            let hold = service.kakao.hold("send", times: 1)
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
             try await eventually("the push is prepared") { try await service.database.count("push_parts") == 2 }
             #expect(try await service.api.control(push, "pause") == 200)
+            service.kakao.release(hold)
             try await eventually("no batch is in flight") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
@@ -256,8 +257,8 @@ import Testing
         environment["LOG_LEVEL"] = "warning"
         var push = ""
         let users = 15_000
-        // Sending takes 15 s, so that the push is not done when the server is killed.
-        kakao.fail("send", .latency) { $0.milliseconds = 200 }
+        // Kakao responds to the first batches only, so that the push is not done when the server is killed.
+        _ = kakao.hold("send", of: Set(301...Int64(users)))
         let process = try await RunningProgram.start(environment: environment.merging(["LOG_LEVEL": "info"]) { $1 })
         let api = TestClient(url: try await process.url())
         try await database.addPhones(1...Int64(users))
@@ -273,7 +274,7 @@ import Testing
         }
         #expect(try await database.count("pushes WHERE state IN ('preparing', 'sending')") == 1)
         try await database.endLeases()
-        kakao.sandbox.removeFaults()
+        kakao.endFaults()
         try await RunningServer.with(Settings.test(database.url, kakao: kakao.sandbox.url)) { api in
             try await api.waitUntilDone(push, within: .seconds(90))
             let twice = try await database.integer(

@@ -133,13 +133,11 @@ import Testing
         try await withService(adjust) { service in
             try await service.database.addPhones(1...3000)
             // Two batches are answered at once, and the next two stay in flight until the push is stopped.
-            service.kakao.fail("send", .latency) {
-                $0.milliseconds = 5000
-                $0.userIDs = Set(201...3000)
-            }
+            let hold = service.kakao.hold("send", of: Set(201...3000))
             let push = try await service.api.create()
             try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 4 }
             #expect(try await service.api.control(push, control) == 200)
+            service.kakao.release(hold)
             try await eventually("no batch is in flight") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
@@ -154,7 +152,6 @@ import Testing
             // No attempt is counted for released batches.
             #expect(try await service.database.count("\(claimedBatches) WHERE state = 'waiting' AND attempts > 0") == 0)
             guard control == "pause" else { return }
-            service.kakao.sandbox.removeFaults()
             #expect(try await service.api.control(push, "resume") == 200)
             try await service.api.waitUntilDone(push)
             #expect(try await service.api.users(push) == counts(3000, sent: 3000))
@@ -166,11 +163,11 @@ import Testing
     func resumedWithoutRest() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
-            // Long enough for the pause to arrive meanwhile, even on a busy machine.
-            service.kakao.fail("send", .latency) { $0.milliseconds = 5000 }
+            let hold = service.kakao.hold("send")
             let push = try await service.api.create(uuids([1]))
             try await eventually("the batch is in flight") { service.kakao.requests("send") == 1 }
             #expect(try await service.api.control(push, "pause") == 200)
+            service.kakao.release(hold)
             try await eventually("its result is stored") {
                 try await service.api.users(push) == counts(1, sent: 1)
             }
@@ -186,15 +183,15 @@ import Testing
         try await withService { service in
             try await service.database.addPhones(1...30_000)
             // The first requests, as many as are in flight at a time, outlast the time until the pause.
-            service.kakao.fail("send", .latency, times: 32) { $0.milliseconds = 5000 }
+            let hold = service.kakao.hold("send")
             let push = try await service.api.create()
             #expect(try await service.api.control(push, "pause") == 200)
+            service.kakao.release(hold)
             let place = try await service.database.integer("SELECT prepared_up_to FROM pushes")
             try await service.api.waitUntilDone(service.api.create(uuids([1]), gcm("other")))
             #expect(
                 try await service.database.integer("SELECT prepared_up_to FROM pushes ORDER BY id LIMIT 1") == place
             )
-            service.kakao.sandbox.removeFaults()
             #expect(try await service.api.control(push, "resume") == 200)
             try await service.api.waitUntilDone(push)
             #expect(try await service.api.users(push) == counts(30_000, sent: 30_000))

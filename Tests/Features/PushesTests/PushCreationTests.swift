@@ -307,10 +307,15 @@ import Testing
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 16 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...5000)
-            // A request takes longer than the push may last, so only the first requests are sent in time.
-            service.kakao.fail("send", .latency) { $0.milliseconds = 7000 }
-            let push = try await service.api.create(uuids(1...5000), gcm(), ["expires_at": time(in: 5)])
+            // The requests take longer than the push lasts, so only the first ones are sent in time.
+            let hold = service.kakao.hold("send", of: Set(1...5000))
+            let push = try await service.api.create(uuids(1...5000), gcm(), ["expires_at": "2099-01-01T00:00:00Z"])
+            try await eventually("the first requests are in flight") { service.kakao.requests("send") == 16 }
+            try await service.database.pool.write("UPDATE pushes SET expires_at = now() + interval '1 second'")
+            // Another push lets the sender read when this one expires.
+            _ = try await service.api.create(uuids(6000...6000), gcm("other"), ["skip_unknown": false])
             try await service.api.waitFor("expired", push)
+            service.kakao.release(hold)
             try await eventually("no batch is in flight") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }

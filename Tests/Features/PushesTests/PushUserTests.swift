@@ -288,7 +288,7 @@ import Testing
     func unfinished() async throws {
         try await withService { service in
             try await service.database.addPhones(1...200)
-            service.kakao.fail("send", .latency, times: 2) { $0.milliseconds = 5000 }
+            _ = service.kakao.hold("send")
             let push = try await service.api.create()
             try await eventually("both batches are in flight") { service.kakao.requests("send") == 2 }
             let user = try await Self.user(150, push, service)

@@ -114,9 +114,8 @@ import Testing
         try await withService(adjust) { service in
             var fault = Fault(.latency)
             fault.path = "/v1/user/access_token_info"
-            // Long enough for the other request's timeout, even on a busy machine.
-            fault.milliseconds = 3500
-            service.kakao.sandbox.add(fault)
+            fault.milliseconds = 600_000
+            let hold = try #require(service.kakao.sandbox.add(fault))
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             let app = service.api.with("Bearer \(token)")
             let body = Array(#"{"device_id":"phone","push_type":"gcm","push_token":"token"}"#.utf8)
@@ -131,6 +130,7 @@ import Testing
             let late = try request(service.api)
             #expect(try await late.answer().hasPrefix("HTTP/1.1 408 "))
             try upload.send(body)
+            service.kakao.release(hold)
             #expect(try await upload.answer().hasPrefix("HTTP/1.1 200 "))
             #expect(try await service.database.count("devices WHERE user_id = 7") == 1)
         }

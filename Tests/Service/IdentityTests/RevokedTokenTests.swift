@@ -125,7 +125,7 @@ import Testing
             try await Self.hear(service, 9)
             var latency = Fault(.latency)
             latency.path = Self.path
-            latency.milliseconds = 4000
+            latency.milliseconds = 600_000
             latency.userIDs = [7]
             latency.times = 1
             let fault = try #require(sandbox.add(latency))
@@ -134,6 +134,7 @@ import Testing
             sandbox.revokeAccessTokens(of: 7)
             try await Self.send(service, Self.oauth + "tokens-revoked", of: 7)
             try await Self.hear(service, 8)
+            service.kakao.release(fault)
             // Kakao had found the token valid. A 401 would log the user out, so the response is 503.
             let answer = try await late
             #expect(answer.status == 503)

@@ -156,6 +156,7 @@ struct KakaoCallServer {
         var event: Fault.Event?
         var isDelivered = false
         defer { exchange.end(event, isDelivered) }
+        let skips = delays.skips
         var verdict = faults.verdict(on: path, users: exchange.users)
         var response = Response(.ok)
         if verdict.end == nil || verdict.isCarriedOut {
@@ -166,7 +167,7 @@ struct KakaoCallServer {
             }
             if let event { verdict.add(faults.verdict(on: path, users: exchange.users, after: event)) }
         }
-        if let delay = verdict.delay { try await delays.wait(delay, on: request.loop) }
+        if let delay = verdict.delay { try await delays.wait(delay, since: skips, on: request.loop) }
         switch verdict.end {
         case .refuse(let refusal): return refusal.response
         case .drop: throw ConnectionAbort()
