@@ -2,6 +2,7 @@ import FoundationEssentials
 import KakaoAPI
 import Postgres
 import Runtime
+import Locking
 
 /// The sender's access to pushes and batches in PostgreSQL.
 ///
@@ -13,17 +14,19 @@ final class BatchStore: Sendable {
     let slot: Int32
     let results: StatementCoalescer<RecordBatchResults>
     let settlements: StatementCoalescer<SettleBatches>
-    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
-    let hours: PostgresValue
+    private let settings: Locked<PushSettings>
 
-    init(pool: PostgresPool, _ settings: PushSettings = PushSettings()) {
-        hours = settings.advertisingHours.parameter(in: settings.timeZone)
+    init(pool: PostgresPool, _ settings: Locked<PushSettings> = Locked(PushSettings())) {
+        self.settings = settings
         let slot = Int32.random(in: 0..<64)
         self.pool = pool
         self.slot = slot
         results = StatementCoalescer(pool: pool) { RecordBatchResults(items: $0, slot: slot) }
         settlements = StatementCoalescer(pool: pool) { SettleBatches(items: $0, slot: slot) }
     }
+
+    /// The hours for advertising at present, as the parameter of statements.
+    var hours: PostgresValue { settings.withLock { $0.hours } }
 
     /// The properties of a push that the sender needs.
     struct Active: Sendable {

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Postgres
+import Locking
 
 /// Expands audiences into batches, step by step.
 ///
@@ -11,13 +12,15 @@ struct PreparationStore: Sendable {
     private static let previewBatches = 3
 
     let pool: PostgresPool
-    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
-    private let hours: PostgresValue
+    private let settings: Locked<PushSettings>
 
-    init(pool: PostgresPool, _ settings: PushSettings = PushSettings()) {
+    init(pool: PostgresPool, _ settings: Locked<PushSettings> = Locked(PushSettings())) {
         self.pool = pool
-        hours = settings.advertisingHours.parameter(in: settings.timeZone)
+        self.settings = settings
     }
+
+    /// The hours for advertising at present, as the parameter of statements.
+    private var hours: PostgresValue { settings.withLock { $0.hours } }
 
     /// A push whose audience is not completely expanded, or whose batches are being retried.
     struct Preparation: Sendable {

@@ -18,7 +18,7 @@ package struct PushFeature: Feature {
     private let server: ServerContext
     /// The settings at the start.
     private let settings: PushSettings
-    /// The settings of requests. ``apply(_:)`` replaces them.
+    /// The settings of requests, and the hours for advertising. ``apply(_:)`` replaces them.
     private let present: Locked<PushSettings>
     private let notices: PushNotices
     private let events = PushEvents()
@@ -35,14 +35,14 @@ package struct PushFeature: Feature {
             sending: server.sending.loop,
             preparing: server.background.loop,
             pool: server.sending.pool,
-            webhooks: PushWebhooks.source(settings)
+            webhooks: PushWebhooks.source(present)
         )
         users = LoopCounts([server.sending])
         let monitoring = PushMonitoring(
             users: users,
             progress: progress,
-            queue: CachedQuery(server.sending.pool) { [settings] pool in
-                try await PushQueue.read(pool, settings.advertisingHours.parameter(in: settings.timeZone))
+            queue: CachedQuery(server.sending.pool) { [present] pool in
+                try await PushQueue.read(pool, present.withLock { $0.hours })
             }
         )
         server.monitoring.register(monitoring.report)
@@ -54,11 +54,11 @@ package struct PushFeature: Feature {
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         routes.add(
             PushRoutes(
-                store: PushStore(pool: loop.pool, settings),
+                store: PushStore(pool: loop.pool, present),
                 dryRuns: DryRuns(
                     server: server,
-                    store: PushStore(pool: loop.pool, settings),
-                    preparations: PreparationStore(pool: loop.pool, settings),
+                    store: PushStore(pool: loop.pool, present),
+                    preparations: PreparationStore(pool: loop.pool, present),
                     kakao: loop.kakao(.requests),
                     limit: dryRuns
                 ),
@@ -75,7 +75,7 @@ package struct PushFeature: Feature {
         let (sending, background) = (server.sending, server.background)
         let sender = BatchSender(
             loop: sending.loop,
-            store: BatchStore(pool: sending.pool, settings),
+            store: BatchStore(pool: sending.pool, present),
             kakao: sending.kakao(.pushes),
             version: server.kakao.pushVersion,
             availability: server.availability,
@@ -89,7 +89,7 @@ package struct PushFeature: Feature {
             logger: server.logger
         )
         let preparer = PushPreparer(
-            store: PreparationStore(pool: background.pool, settings),
+            store: PreparationStore(pool: background.pool, present),
             notices: notices,
             logger: server.logger
         )
@@ -102,7 +102,7 @@ package struct PushFeature: Feature {
         [
             Retention(
                 "remove-old-pushes",
-                .run { _, pool in try await PushStore(pool: pool, settings).expireProposals() },
+                .run { _, pool in try await PushStore(pool: pool, present).expireProposals() },
                 .run { worker, pool in
                     let store = HousekeepingStore(pool: pool)
                     try await store.removeExpiredPushes(retentionDays: settings.retentionDays, worker)
@@ -114,7 +114,11 @@ package struct PushFeature: Feature {
     }
 
     package func apply(_ settings: PushSettings) {
-        present.withLock { $0 = settings }
+        let hasOtherHours = present.withLock { present in
+            defer { present = settings }
+            return present.advertisingHours != settings.advertisingHours
+        }
+        if hasOtherHours { notices.lookAgain() }
     }
 
     package var channels: [String] { [notices.servers.channel] }

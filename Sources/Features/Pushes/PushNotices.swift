@@ -21,20 +21,24 @@ final class PushNotices: Sendable {
     let servers: ServerNotices
     /// The source of webhooks about pushes.
     let webhooks: WebhookSource
+    /// Makes this server look for pushes to send and to prepare. Callable from anywhere.
+    let lookAgain: @Sendable () -> Void
     private let changes: Locked<Changes>
 
     init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool, webhooks: WebhookSource) {
         let (sending, preparing) = (Signal(loop: sending), Signal(loop: preparing))
         let changes = Locked(Changes())
-        self.sending = sending
-        self.preparing = preparing
-        self.changes = changes
-        self.webhooks = webhooks
-        servers = ServerNotices(channel: "kakao_push_work", pool: pool) {
+        let lookAgain = { @Sendable in
             changes.withLock { $0.hasChange = true }
             sending.send()
             preparing.send()
         }
+        self.sending = sending
+        self.preparing = preparing
+        self.changes = changes
+        self.webhooks = webhooks
+        self.lookAgain = lookAgain
+        servers = ServerNotices(channel: "kakao_push_work", pool: pool, onNotice: lookAgain)
     }
 
     /// Notifies all servers that a push was stored or has changed, after the commit. Callable from anywhere.

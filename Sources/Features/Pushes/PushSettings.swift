@@ -61,6 +61,7 @@ package struct PushSettings: SettingsGroup {
             "pushes.advertising_hours",
             \.advertisingHours,
             .hours,
+            reloadable: true,
             "the hours in which advertising is sent; outside of them it waits. The default is the law of Korea"
         ),
         Setting("pushes.time_zone", \.timeZone, .timeZone, "the time zone of these hours"),

@@ -3,17 +3,20 @@ import FoundationEssentials
 import JSON
 import KakaoAPI
 import Postgres
+import Locking
 
 /// Creates, controls and shows pushes in PostgreSQL.
 struct PushStore: Sendable {
     let pool: PostgresPool
-    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
-    let hours: PostgresValue
+    private let settings: Locked<PushSettings>
 
-    init(pool: PostgresPool, _ settings: PushSettings = PushSettings()) {
+    init(pool: PostgresPool, _ settings: Locked<PushSettings> = Locked(PushSettings())) {
         self.pool = pool
-        hours = settings.advertisingHours.parameter(in: settings.timeZone)
+        self.settings = settings
     }
+
+    /// The hours for advertising at present, as the parameter of statements.
+    var hours: PostgresValue { settings.withLock { $0.hours } }
 
     enum Creation: Sendable {
         case created

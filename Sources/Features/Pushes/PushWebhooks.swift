@@ -3,10 +3,11 @@ import FoundationEssentials
 import Postgres
 import Runtime
 import Schemas
+import Locking
 
 /// The webhooks about pushes.
 enum PushWebhooks {
-    static func source(_ settings: PushSettings) -> WebhookSource {
+    static func source(_ settings: Locked<PushSettings>) -> WebhookSource {
         WebhookSource("pushes", [.pushProposed, .pushDone, .pushHalted, .pushExpired], key: .uuid) { pool, range in
             let store = PushStore(pool: pool, settings)
             var events: [WebhookEvent] = []

@@ -18,7 +18,20 @@ import Testing
 
     private static let advertising: JSONObject = ["kind": "advertising"]
 
-    /// Hours that begin and end so many seconds from now, by the database's clock.
+    /// The whole day.
+    private static var open: AdvertisingHours {
+        var hours = AdvertisingHours()
+        (hours.begins, hours.ends) = (0, 86_400)
+        return hours
+    }
+
+    /// An hour that begins half a day from now, by the database's clock.
+    private static func closed(_ database: TestDatabase) async throws -> AdvertisingHours {
+        try await hours(12 * 3600, 13 * 3600, database)
+    }
+
+    /// Hours that begin and end so many seconds from now, by the database's clock. They may have begun or ended when they are
+    /// used.
     private static func hours(_ begins: Int, _ ends: Int, _ database: TestDatabase) async throws -> AdvertisingHours {
         let now = try await database.integer(
             "SELECT extract(epoch FROM (clock_timestamp() AT TIME ZONE 'Asia/Seoul')::time)::bigint"
@@ -86,41 +99,84 @@ import Testing
         }
     }
 
+    /// Runs `body` with a server, a push of advertising to 5,000 users, and the hold of its requests, two of which are in flight.
+    private static func withAdvertising(
+        _ body: (TestService, _ push: String, _ hold: Int) async throws -> Void
+    ) async throws {
+        try await withService {
+            $0.pushes.advertisingHours = open
+            $0.kakao.maximumConcurrentRequests = 2
+        } _: { service in
+            try await service.database.addPhones(1...5000)
+            // Two batches are answered at once.
+            let hold = service.kakao.hold("send", of: Set(201...5000))
+            let push = try await service.api.create(["everyone": true], message("(광고) Sale"), advertising)
+            try await eventually("some batches are sent, and two are in flight") {
+                service.kakao.sandbox.reached(marker: "m").sends == 4
+            }
+            #expect(try await service.api.shown(push)["waits_until"] == .null)
+            try await body(service, push, hold)
+        }
+    }
+
+    /// Applies other hours by a reload.
+    private static func reload(_ hours: AdvertisingHours, _ service: TestService) async {
+        var settings = service.settings
+        settings.pushes.advertisingHours = hours
+        await service.server.reload(settings)
+    }
+
+    /// Waits until the only batches that are claimed are those of the two requests in flight.
+    private static func waitForRelease(_ service: TestService) async throws {
+        try await eventually("what was claimed is released") {
+            try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 2
+        }
+    }
+
     @Test("Advertising stops when its hours end, except for requests in flight, and resumes when they begin")
     func pauses() async throws {
-        try await withDatabaseAndKakao { database, kakao in
-            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
-            settings.pushes.advertisingHours = try await Self.hours(-60, 3, database)
-            try await database.addPhones(1...5000)
-            var more = Self.advertising
-            more["users_per_second"] = 500
-            var path = ""
+        try await Self.withAdvertising { service, push, hold in
+            let (api, database) = (service.api, service.database)
+            await Self.reload(try await Self.closed(database), service)
+            #expect(try await api.shown(push)["waits_until"] != .null)
+            try await Self.waitForRelease(service)
+            service.kakao.release(hold)
+            try await eventually("no batch is in flight") {
+                try await database.count("push_claims WHERE lease IS NOT NULL") == 0
+            }
+            #expect(try await api.users(push)?["sent"] == 400)
+            #expect(try await api.state(push) == "sending")
+            // What waits for its hours is not late.
+            #expect(try await api.get("/v1/status").json?["backlog"]?["batches"] == 0)
+            // Other pushes are sent meanwhile.
+            let other = try await api.create(uuids(1...10), Self.message("Your order", "other"))
+            try await api.waitUntilDone(other)
+            #expect(try await api.users(push)?["sent"] == 400)
+            // A server that starts then waits too.
+            var settings = service.settings
+            settings.pushes.advertisingHours = try await Self.closed(database)
             try await RunningServer.with(settings) { server in
-                let push = try await server.create(["everyone": true], Self.message("(광고) Sale"), more)
-                let other = try await server.create(uuids(1...10), Self.message("Your order", "other"))
-                try await server.waitUntilDone(other)
-                try await eventually("the push waits") { try await server.shown(push)["waits_until"] != .null }
-                try await eventually("no batch is in flight") {
-                    try await database.count("push_claims WHERE lease IS NOT NULL") == 0
-                }
-                let sent = try await server.users(push)?["sent"]?.integer ?? 0
-                #expect(sent > 0 && sent < 5000)
-                #expect(try await server.state(push) == "sending")
-                // What waits for its hours is not late.
-                let status = try await server.get("/v1/status").json
-                #expect(status?["backlog"]?["batches"] == 0)
-                // Other pushes are sent meanwhile.
                 let late = try await server.create(uuids(1...10), Self.message("Your order", "late"))
                 try await server.waitUntilDone(late)
-                #expect(try await server.users(push)?["sent"]?.integer == sent)
-                path = push
+                #expect(try await server.shown(push)["waits_until"] != .null)
+                #expect(try await server.users(push)?["sent"] == 400)
             }
-            settings.pushes.advertisingHours = try await Self.hours(2, 3600, database)
-            try await RunningServer.with(settings) { server in
-                #expect(try await server.shown(path)["waits_until"] != .null)
-                try await server.waitUntilDone(path)
-                #expect(kakao.reachedOnce(1...5000))
-            }
+            await Self.reload(Self.open, service)
+            try await api.waitUntilDone(push)
+            #expect(service.kakao.reachedOnce(1...5000))
+        }
+    }
+
+    @Test("A server notices by itself that the hours for advertising end, and that they begin")
+    func clock() async throws {
+        try await Self.withAdvertising { service, push, hold in
+            await Self.reload(try await Self.hours(-3600, 2, service.database), service)
+            try await Self.waitForRelease(service)
+            #expect(try await service.api.shown(push)["waits_until"] != .null)
+            await Self.reload(try await Self.hours(2, 12 * 3600, service.database), service)
+            service.kakao.release(hold)
+            try await service.api.waitUntilDone(push)
+            #expect(service.kakao.reachedOnce(1...5000))
         }
     }
 
@@ -178,10 +234,11 @@ import Testing
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
             settings.pushes.advertisingTag = "ads"
-            settings.pushes.advertisingHours = try await Self.hours(10, 3600, database)
+            settings.pushes.advertisingHours = try await Self.closed(database)
             try await database.addPhones(1...3)
             try await database.pool.write("UPDATE devices SET tags = '{ads}'")
-            try await RunningServer.with(settings) { server in
+            try await RunningServer.run(settings) { running in
+                let server = Caller(url: running.operatorURL)
                 let push = try await server.create(["everyone": true], Self.message("(광고) Sale"), Self.advertising)
                 // Another push is prepared and sent meanwhile.
                 let other = try await server.create(["everyone": true], Self.message("a", "other"))
@@ -194,6 +251,8 @@ import Testing
                         && metrics.value("kakao_push_pushes", ["state": "preparing"]) == 0
                 }
                 try await database.pool.write("UPDATE devices SET tags = '{}' WHERE user_id = 2")
+                settings.pushes.advertisingHours = Self.open
+                await running.reload(settings)
                 try await server.waitUntilDone(push)
                 #expect((1...3).filter { kakao.sandbox.timesReached($0, marker: "m") == 1 } == [1, 3])
             }
@@ -226,8 +285,7 @@ import Testing
     func consent(audience: JSONValue) async throws {
         try await withService {
             $0.pushes.advertisingTag = "ads"
-            $0.pushes.advertisingHours.begins = 0
-            $0.pushes.advertisingHours.ends = 86_400
+            $0.pushes.advertisingHours = Self.open
         } _: { service in
             try await service.database.addPhones(1...5)
             try await service.database.pool.write(

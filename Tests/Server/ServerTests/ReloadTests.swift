@@ -40,7 +40,8 @@ import Testing
                 "http.max_connections", "http.max_connections_per_address", "kakao.admin_key", "kakao.admin_key_next",
                 "kakao.client_secret", "kakao.requests_per_second", "operator.key", "feedback.secret",
                 "devices.requests_per_minute_per_user", "devices.requests_per_minute_per_address",
-                "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers", "webhooks.secret",
+                "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers",
+                "pushes.advertising_hours", "webhooks.secret",
                 "webhooks.secret_next", "log.level",
             ]
         )

@@ -43,6 +43,11 @@ package struct AdvertisingHours: Sendable, Equatable {
     }
 }
 
+extension PushSettings {
+    /// The hours for advertising in their time zone, as the parameter of statements.
+    var hours: PostgresValue { advertisingHours.parameter(in: timeZone) }
+}
+
 extension SettingKind where Value == AdvertisingHours {
     /// Hours of the day.
     static var hours: SettingKind {
