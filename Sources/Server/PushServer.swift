@@ -54,7 +54,9 @@ package final class PushServer: Service {
         self.logSink = logSink
         self.onReady = onReady
         loops = try EventLoopGroup(count: loopCount)
-        let database = try PostgresSettings(url: settings.databaseURL.revealed)
+        var database = try PostgresSettings(url: settings.databaseURL.revealed)
+        database.statementTimeout = settings.databaseTimeout
+        database.waitTimeout = settings.databaseTimeout
         let context = try ServerContext(
             kakao: settings.kakao,
             identity: settings.identity,

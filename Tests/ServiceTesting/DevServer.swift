@@ -18,10 +18,12 @@ package struct DevServer {
     package static func with(in folder: String, _ body: (DevServer) async throws -> Void) async throws {
         let process = try await process(in: folder)
         try await process.whileRunning {
+            // The server makes a cluster of PostgreSQL first, which takes as long as the machine needs.
             var file: Data?
-            try await eventually("the development server has started: \(process.lines)", within: .seconds(60)) {
+            while file == nil {
+                try #require(!process.hasEnded, "\(process.lines)")
+                try await Task.sleep(for: .milliseconds(20))
                 file = FileManager.default.contents(atPath: "\(folder)/dev.env")
-                return file != nil
             }
             let lines = String(decoding: file ?? Data(), as: UTF8.self).split(separator: "\n")
             let pairs = lines.map { line in

@@ -50,8 +50,27 @@ extension TestClient {
         try await post("\(push)/\(control)").status
     }
 
-    package func waitFor(_ state: String, _ push: String, within limit: Duration = .seconds(60)) async throws {
-        try await eventually("\(push) is \(state)", within: limit) { try await self.state(push) == state }
+    /// Waits until a push is in a state. Records an issue if the push does not change for a time, since its whole way depends on
+    /// the machine's speed.
+    ///
+    /// - Parameter limit: The time without a change of the push after which the test fails.
+    package func waitFor(
+        _ state: String,
+        _ push: String,
+        within limit: Duration = .seconds(60),
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        var seen: [JSONValue?] = []
+        var isDone = false
+        while !isDone {
+            let before = seen
+            try await eventually("\(push) is \(state)", within: limit, sourceLocation: sourceLocation) {
+                let shown = try await get(push).json
+                seen = [shown?["state"], shown?["users"], shown?["batches"]]
+                isDone = shown?["state"] == .string(state)
+                return isDone || seen != before
+            }
+        }
     }
 }
 

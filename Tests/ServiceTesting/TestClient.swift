@@ -175,9 +175,13 @@ extension TestClient {
         try await get(push).json?["state"]?.string ?? ""
     }
 
-    /// Waits until a push is done.
-    package func waitUntilDone(_ push: String, within limit: Duration = .seconds(60)) async throws {
-        try await eventually("\(push) is done", within: limit) { try await state(push) == "done" }
+    /// Waits until a push is done, as ``waitFor(_:_:within:sourceLocation:)`` does.
+    package func waitUntilDone(
+        _ push: String,
+        within limit: Duration = .seconds(60),
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        try await waitFor("done", push, within: limit, sourceLocation: sourceLocation)
     }
 
     package struct Refused: Error {

@@ -86,6 +86,9 @@ package final class RunningProgram: Sendable {
         return RunningProgram(processIdentifier: processIdentifier, output: output, task: task)
     }
 
+    /// Whether the program has ended.
+    package var hasEnded: Bool { output.state.withLock { $0.ending != nil } }
+
     package func send(_ signal: Int32) {
         kill(processIdentifier, signal)
     }

@@ -29,6 +29,8 @@ package struct Settings: SettingsGroup {
     var givenPublicURL: String?
     /// The URL of the PostgreSQL database.
     package var databaseURL = Secret("")
+    /// The time limit of a statement, and of the wait for a connection. Tests lengthen it.
+    package var databaseTimeout = Duration.seconds(5)
     package var migratesOnStart = true
     package var kakao = KakaoSettings()
     package var identity = IdentitySettings()

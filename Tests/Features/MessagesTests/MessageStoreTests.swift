@@ -1,16 +1,26 @@
 import FoundationEssentials
-import Postgres
 import ServiceTesting
+import JSON
 import TestSupport
 import Testing
 
 @testable import Messages
+@testable import Postgres
 @testable import ServiceKit
 @testable import Sharing
 
 /// Statements over whole messages.
 @Suite struct MessageStoreTests {
-    @Test("10,000 users of a message are found among the sender's friends within the time of a statement")
+    /// Returns the number of rows that a node of a plan and those below it have read, as `EXPLAIN (ANALYZE)` counts them.
+    private static func rowsRead(_ plan: JSONValue?) -> Double {
+        func number(_ name: String) -> Double { plan?[name].flatMap { Double($0.description) } ?? 0 }
+        let own = number("Actual Rows") + number("Rows Removed by Filter") + number("Rows Removed by Join Filter")
+        return own * number("Actual Loops") + (plan?["Plans"]?.array ?? []).reduce(0) { $0 + rowsRead($1) }
+    }
+
+    @Test(
+        "10,000 users of a message are found among the sender's friends by their key, not by comparing each with each"
+    )
     func resolve() async throws {
         try await TestDatabase.with { database in
             let store = MessageStore(pool: database.pool, quotas: MessageQuotaSettings())
@@ -23,10 +33,26 @@ import Testing
             let users = try await database.pool.read(ReadUnresolvedUsers(messageID: message.id))
             #expect(users.count == 10_000)
             let uuids = users.map { (position: $0.position, uuid: $0.id.isMultiple(of: 2) ? "u\($0.id)" : nil) }
-            let found = try await database.pool.withTransaction(statementTimeout: .seconds(2)) {
+            let resolve = ResolveReceivers(messageID: message.id, uuids: uuids)
+            let positions = uuids.map { "\($0.position)" }.joined(separator: ",")
+            let names = uuids.map { $0.uuid ?? "NULL" }.joined(separator: ",")
+            let found = try await database.pool.withTransaction {
                 // As on the connections for writes.
                 try await $0.execute(script: "SET LOCAL plan_cache_mode = force_generic_plan")
-                return try await $0.query(ResolveReceivers(messageID: message.id, uuids: uuids))
+                try await $0.query("PREPARE resolve (uuid, int[], text[]) AS \(ResolveReceivers.sql.text)")
+                try await $0.query("SAVEPOINT before")
+                let plan = try await $0.query(
+                    """
+                    EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON)
+                    EXECUTE resolve ('\(message.id)', '{\(positions)}', '{\(names)}')
+                    """
+                )
+                let text = try #require(plan.first).decode(String.self)
+                #expect(
+                    (10_000...1_000_000).contains(Self.rowsRead(try JSONValue(parsing: Array(text.utf8))[0]?["Plan"]))
+                )
+                try await $0.query("ROLLBACK TO before")
+                return try await $0.query(resolve)
             }
             #expect(found.count == 10_000 && found.count { $0 } == 5000)
             #expect(try await database.count("message_receivers WHERE uuid = 'u' || user_id") == 5000)

@@ -4,6 +4,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import ServiceTesting
+import Pushes
 import TestSupport
 import Testing
 import Webhooks
@@ -47,7 +48,9 @@ import Webhooks
     )
     func listening() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            // A server would poll after half an hour.
+            settings.pushes.intervals = WorkIntervals(lease: .seconds(7200))
             let log = CollectedLog()
             try await RunningServer.with(settings, log: log) { waiting in
                 try await database.addPhones([1, 2])
@@ -57,15 +60,12 @@ import Webhooks
                 try await RunningServer.with(settings) { other in
                     // The batch that the paused server released is sent too.
                     try await other.waitUntilDone(held)
-                    let start = ContinuousClock.now
                     for number in 1...10 {
                         _ = try await waiting.create(uuids([1]), gcm("\(number)"))
                         try await eventually("the push is sent") {
                             kakao.sandbox.timesReached(1, marker: "\(number)") == 1
                         }
                     }
-                    // By polling alone, each push after the first would take 3 s: 27 s together.
-                    #expect(ContinuousClock.now - start < .seconds(20))
                 }
                 #expect(log.messages.count { $0.contains("Sender paused") } == 1)
             }

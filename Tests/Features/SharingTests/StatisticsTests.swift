@@ -108,7 +108,10 @@ import Testing
         "Periods are those of the time zone: a day in Seoul begins at 15:00 UTC, and summer time has a day of 23 hours"
     )
     func timeZones() async throws {
-        try await withService { service in
+        // PostgreSQL reads the files of all time zones to find a name.
+        try await withService {
+            $0.databaseTimeout = .seconds(60)
+        } _: { service in
             try await Self.arrive(
                 service.database,
                 [

@@ -118,7 +118,8 @@ extension HTTPClientResponse {
 /// Runs a sandbox for a test. It has one loop, so that requests are served in order of arrival.
 func withSandbox<Result>(
     _ settings: KakaoSandboxSettings = KakaoSandboxSettings(),
-    client clientSettings: HTTPClientSettings = HTTPClientSettings(),
+    // Longer than a busy machine takes for any request, also for one that generates a key.
+    client clientSettings: HTTPClientSettings = HTTPClientSettings(totalTimeout: .seconds(60)),
     _ body: (Fixture) async throws -> Result
 ) async throws -> Result {
     let group = try EventLoopGroup(count: 1)
