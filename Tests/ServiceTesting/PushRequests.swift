@@ -7,7 +7,7 @@ package import JSON
 import KakaoSandbox
 import Postgres
 import TestSupport
-import Testing
+package import Testing
 
 /// Returns a message for Android with a marker, by which the sandbox distinguishes pushes.
 package func gcm(_ marker: String = "m") -> JSONValue { ["for_gcm": ["custom_field": ["marker": .string(marker)]]] }

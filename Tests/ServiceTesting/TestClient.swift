@@ -6,7 +6,7 @@ package import JSON
 import Net
 import Server
 import TestSupport
-import Testing
+package import Testing
 
 /// The keys of the test servers.
 package enum Keys {

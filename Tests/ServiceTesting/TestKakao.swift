@@ -116,7 +116,7 @@ package struct TestKakao: Sendable {
     /// Holds the responses to calls back until ``release(_:)``. The calls are executed at once.
     ///
     /// - Parameter userIDs: The users whose calls are held; `nil` for all.
-    func hold(_ call: String, times: Int? = nil, of userIDs: Set<Int64>? = nil) -> Int {
+    package func hold(_ call: String, times: Int? = nil, of userIDs: Set<Int64>? = nil) -> Int {
         fail(call, .latency, times: times) { fault in
             // The longest delay: longer than any test.
             fault.milliseconds = 600_000
@@ -125,13 +125,13 @@ package struct TestKakao: Sendable {
     }
 
     /// Sends the responses that are held back, and holds no further ones.
-    func release(_ hold: Int) {
+    package func release(_ hold: Int) {
         sandbox.removeFault(hold)
         sandbox.skipDelays()
     }
 
     /// Removes all faults, and sends the responses that they delay.
-    func endFaults() {
+    package func endFaults() {
         sandbox.removeFaults()
         sandbox.skipDelays()
     }

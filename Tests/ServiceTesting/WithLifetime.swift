@@ -1,4 +1,4 @@
-import Testing
+package import Testing
 
 /// Calls `body` with longer and longer lifetimes, in seconds, until it returns `true`.
 ///

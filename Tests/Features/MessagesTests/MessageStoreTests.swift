@@ -1,6 +1,6 @@
 import FoundationEssentials
-import ServiceTesting
 import JSON
+import ServiceTesting
 import TestSupport
 import Testing
 

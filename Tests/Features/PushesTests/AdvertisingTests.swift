@@ -8,7 +8,9 @@ import ServiceTesting
 import TestSupport
 import Testing
 
+@testable import Endpoints
 @testable import Pushes
+@testable import Settings
 
 /// Tests of the rules for advertising.
 @Suite(.timeLimit(.minutes(5))) struct AdvertisingTests {
@@ -238,7 +240,7 @@ import Testing
             try await database.addPhones(1...3)
             try await database.pool.write("UPDATE devices SET tags = '{ads}'")
             try await RunningServer.run(settings) { running in
-                let server = Caller(url: running.operatorURL)
+                let server = TestClient(url: running.operatorURL)
                 let push = try await server.create(["everyone": true], Self.message("(광고) Sale"), Self.advertising)
                 // Another push is prepared and sent meanwhile.
                 let other = try await server.create(["everyone": true], Self.message("a", "other"))

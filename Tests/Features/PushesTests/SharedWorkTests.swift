@@ -3,12 +3,13 @@ import FoundationEssentials
 import HTTPClient
 import JSON
 import KakaoSandbox
-import ServiceTesting
 import Pushes
+import ServiceTesting
 import TestSupport
 import Testing
 import Webhooks
 
+@testable import Runtime
 @testable import Server
 @testable import Settings
 
