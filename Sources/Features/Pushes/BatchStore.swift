@@ -1,8 +1,8 @@
 import FoundationEssentials
 import KakaoAPI
+import Locking
 import Postgres
 import Runtime
-import Locking
 
 /// The sender's access to pushes and batches in PostgreSQL.
 ///

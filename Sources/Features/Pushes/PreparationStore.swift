@@ -1,6 +1,6 @@
 import FoundationEssentials
-import Postgres
 import Locking
+import Postgres
 
 /// Expands audiences into batches, step by step.
 ///

@@ -2,8 +2,8 @@ import Endpoints
 import FoundationEssentials
 import JSON
 import KakaoAPI
-import Postgres
 import Locking
+import Postgres
 
 /// Creates, controls and shows pushes in PostgreSQL.
 struct PushStore: Sendable {

@@ -1,9 +1,9 @@
 import Endpoints
 import FoundationEssentials
+import Locking
 import Postgres
 import Runtime
 import Schemas
-import Locking
 
 /// The webhooks about pushes.
 enum PushWebhooks {
