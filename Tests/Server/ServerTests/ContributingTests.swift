@@ -10,7 +10,7 @@ import Testing
         let examples = page.split(separator: "```").filter { $0.hasPrefix("swift\n") }.map {
             Self.normalized($0.dropFirst(6))
         }
-        #expect(examples.count == 8)
+        #expect(examples.count == 9)
         let files = try ["Sources", "Tests"].flatMap { try TestFiles.swiftFiles(in: $0) }
         let code = files.map { Self.normalized($0[...]) }.joined()
         for example in examples { #expect(code.contains(example)) }
