@@ -7,7 +7,8 @@ import Identity
 import JSON
 import Schemas
 
-/// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events.
+/// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events. ``UserLifecycle`` has
+/// what follows from an event in other features.
 struct EventRoutes: RouteCollection {
     static let title = "Events of users"
     static let operations = [listing, receivingUnlink(.get), receivingUnlink(.post), receivingAccountEvents]

@@ -1,0 +1,26 @@
+package import Postgres
+
+/// The reactions of a feature to events of users.
+package protocol UserObserver: Sendable {
+    /// Carries out the effects of events in the transaction that stores them, in which no event comes twice.
+    ///
+    /// - Returns: What is to be done after the commit; `nil` for nothing.
+    func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)?
+
+    /// Counts a failed delivery. Has no effect if it was counted before. Returns whether it was counted now.
+    func record(_ failure: TokenFailure) async throws -> Bool
+
+    /// Deletes all data of a user. Has no effect if there is none. Returns `false` if a part of it is still pending.
+    func deleteData(ofUser userID: Int64) async throws -> Bool
+}
+
+extension UserObserver {
+    package func apply(
+        _ events: [UserEvent],
+        in transaction: PostgresTransaction
+    ) async throws -> (@Sendable () -> Void)? { nil }
+
+    package func record(_ failure: TokenFailure) async throws -> Bool { false }
+
+    package func deleteData(ofUser userID: Int64) async throws -> Bool { true }
+}
