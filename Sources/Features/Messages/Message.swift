@@ -1,45 +1,7 @@
-import Endpoints
 import FoundationEssentials
-import KakaoAPI
 import Runtime
-import ServiceKit
+import Schemas
 import Sharing
-
-/// How a request names the receivers of a message.
-enum Addressing: String, Sendable {
-    /// The sender, in the chat with oneself.
-    case me
-    /// Friends of the sender, by the uuids of Kakao's friends list.
-    case friends
-    /// Friends of the sender, by their user ids.
-    case users
-}
-
-/// The receivers of a message.
-enum MessageReceivers: Sendable {
-    /// The maximum number of receivers of one message.
-    static let maximum = 10_000
-
-    case me
-    case friends([String])
-    case users([Int64])
-
-    var addressing: Addressing {
-        switch self {
-        case .me: .me
-        case .friends: .friends
-        case .users: .users
-        }
-    }
-
-    var count: Int {
-        switch self {
-        case .me: 1
-        case .friends(let uuids): uuids.count
-        case .users(let ids): ids.count
-        }
-    }
-}
 
 /// What happens to a message whose quota of the day is used up.
 enum OverQuota: String, Sendable, CaseIterable {
@@ -49,18 +11,8 @@ enum OverQuota: String, Sendable, CaseIterable {
     case fail
 }
 
-/// A requested message that is not stored yet.
-struct NewMessage: Sendable {
-    var id = UUID.v7()
-    let sender: Int64
-    let receivers: MessageReceivers
-    let content: MessageContent
-    var delivery = Delivery.atMostOnce
-    var whenOverQuota = OverQuota.wait
-    var sendAt: Date?
-    var expiresAt: Date?
-    /// The name of the operator key.
-    var createdBy: String?
+extension Kind where Value == OverQuota {
+    static var overQuota: Kind { .choice.named("OverQuota") }
 }
 
 /// The state of a message in the database.
@@ -81,6 +33,10 @@ enum MessageState: String, Sendable, CaseIterable {
     case canceled, expired
 }
 
+extension Kind where Value == MessageState {
+    static var messageState: Kind { .choice.named("MessageState") }
+}
+
 /// The state of a receiver.
 enum ReceiverState: String, Sendable, CaseIterable {
     /// It is sent as soon as possible.
@@ -97,6 +53,10 @@ enum ReceiverState: String, Sendable, CaseIterable {
     case uncertain
     /// The message was canceled or expired before.
     case skipped
+}
+
+extension Kind where Value == ReceiverState {
+    static var receiverState: Kind { .choice.named("ReceiverState") }
 }
 
 /// A receiver that a server has claimed.

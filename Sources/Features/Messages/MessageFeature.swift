@@ -53,6 +53,7 @@ package struct MessageFeature: Feature {
         routes.add(
             MessageRoutes(
                 store: MessageStore(pool: loop.pool, quotas: settings.quotas),
+                messages: MessageReads(pool: loop.pool),
                 previewer: MessagePreviewer(
                     kakao: kakao,
                     tokens: tokens,

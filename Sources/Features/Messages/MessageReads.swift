@@ -1,53 +1,27 @@
-import Endpoints
 import FoundationEssentials
 import Postgres
-import Runtime
 
-// Messages for operators.
-extension MessageStore {
-    enum Creation: Sendable {
-        case created
-        /// A repetition of an earlier request, with its response.
-        case repeated(id: UUID, response: [UInt8])
-        /// Another request has used the key.
-        case keyInUse
-    }
+/// Reads of messages and their receivers, to show them.
+struct MessageReads: Sendable {
+    let pool: PostgresPool
 
-    /// Stores a message. Returns after it is committed.
-    ///
-    /// - Parameters:
-    ///   - response: The response to the request and to its repetitions.
-    ///   - now: The time of the request.
-    func create(
-        _ message: NewMessage,
-        _ idempotency: Idempotency?,
-        response: [UInt8],
-        now: Date
-    ) async throws -> Creation {
-        let create = CreateMessage(message: message, idempotency: idempotency, response: response, now: now)
-        guard try await (pool.write(create) as [Bool]).isEmpty else { return .created }
-        guard let idempotency else { throw PostgresError(.decoding, detail: "a message without a key was not stored") }
-        return try await pool.write(FindIdempotentMessage(idempotency: idempotency)).first ?? .keyInUse
-    }
-
-    /// Ends a message. Returns whether it was active.
-    ///
-    /// - Parameter record: The record for the audit log.
-    func cancel(_ id: UUID, recording record: AuditRecord?) async throws -> Bool {
-        try await (pool.write(CancelMessage(id: id), recording: record) as [Bool]).first ?? false
-    }
-
-    /// Returns a message; `nil` if there is none.
-    func message(_ id: UUID) async throws -> MessageSummary? {
+    /// Returns a message with the numbers of its receivers; `nil` if there is none.
+    func summary(_ id: UUID) async throws -> MessageSummary? {
         try await pool.read(ReadMessage(id: id)).first
     }
 
-    /// Returns messages, the latest first.
-    func messages(_ filter: MessageFilter, before cursor: UUID?, limit: Int) async throws -> [MessageSummary] {
+    /// The messages to list.
+    struct Filter: Sendable {
+        var state: MessageState?
+        var sender: Int64?
+    }
+
+    /// Returns up to `limit` messages that pass `filter`, the latest first.
+    func list(_ filter: Filter, before cursor: UUID?, limit: Int) async throws -> [MessageSummary] {
         try await pool.read(ListMessages(filter: filter, before: cursor, limit: limit))
     }
 
-    /// Returns receivers of a message in the order of the request.
+    /// Returns up to `limit` receivers of a message in the order of the request.
     func receivers(
         of id: UUID,
         in state: ReceiverState?,
@@ -58,33 +32,7 @@ extension MessageStore {
     }
 }
 
-/// The messages of a list.
-struct MessageFilter: Sendable {
-    var state: MessageState?
-    var sender: Int64?
-}
-
 // MARK: Statements
-
-/// Finds an earlier request with an idempotency key.
-struct FindIdempotentMessage: PostgresStatement {
-    static let sql: SQL = """
-        SELECT id, response, request_sha256 = $3
-        FROM messages
-        WHERE (operator_key, idempotency_key) = ($1, $2)
-        """
-
-    let idempotency: Idempotency
-
-    var parameters: [PostgresValue] {
-        [.bytes(idempotency.operatorKey), .text(idempotency.key), .bytes(idempotency.digest)]
-    }
-
-    static func decode(_ row: PostgresRow) throws -> MessageStore.Creation {
-        let (id, response, isSame) = try row.decode(UUID.self, [UInt8].self, Bool.self)
-        return isSame ? .repeated(id: id, response: response) : .keyInUse
-    }
-}
 
 /// Reads a message with the number of its receivers in each state.
 struct ReadMessage: PostgresStatement {
@@ -136,11 +84,11 @@ struct ListMessages: PostgresStatement {
         LIMIT $4
         """
 
-    let filter: MessageFilter
+    let filter: MessageReads.Filter
     let cursor: UUID?
     let limit: Int
 
-    init(filter: MessageFilter, before cursor: UUID?, limit: Int) {
+    init(filter: MessageReads.Filter, before cursor: UUID?, limit: Int) {
         self.filter = filter
         self.cursor = cursor
         self.limit = limit
@@ -150,28 +98,6 @@ struct ListMessages: PostgresStatement {
         [.uuid(cursor), .text(filter.state?.rawValue), .int64(filter.sender), .int64(Int64(limit))]
     }
     static func decode(_ row: PostgresRow) throws -> MessageSummary { try MessageSummary(row) }
-}
-
-extension MessageSummary {
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            try MessageSummary(
-                id: column.next(),
-                sender: column.next(),
-                state: MessageState(rawValue: column.next()) ?? .sending,
-                delivery: Delivery(rawValue: column.next()) ?? .atMostOnce,
-                whenOverQuota: OverQuota(rawValue: column.next()) ?? .wait,
-                sendAt: column.next(),
-                expiresAt: column.next(),
-                createdAt: column.next(),
-                createdBy: column.next(),
-                finishedAt: column.next(),
-                receivers: zip(column.next([String].self), column.next([Int64].self)).reduce(into: [:]) {
-                    if let state = ReceiverState(rawValue: $1.0) { $0[state] = $1.1 }
-                }
-            )
-        }
-    }
 }
 
 /// Lists receivers of a message in the order of the request.
@@ -202,23 +128,5 @@ struct ListReceivers: PostgresStatement {
     var parameters: [PostgresValue] {
         [.uuid(messageID), .int32(position), .text(state?.rawValue), .int64(Int64(limit))]
     }
-
-    static func decode(_ row: PostgresRow) throws -> ReceiverSummary {
-        try row.decode { column in
-            try ReceiverSummary(
-                position: column.next(),
-                userID: column.next(),
-                uuid: column.next(),
-                state: ReceiverState(rawValue: column.next()) ?? .pending,
-                attempts: column.next(),
-                mayRepeat: column.next(),
-                code: column.next(),
-                reason: column.next(String?.self).flatMap(Reason.init(rawValue:)),
-                kakaoMessage: column.next(),
-                scopes: column.next(),
-                retryAt: column.next(),
-                finishedAt: column.next()
-            )
-        }
-    }
+    static func decode(_ row: PostgresRow) throws -> ReceiverSummary { try ReceiverSummary(row) }
 }

@@ -16,6 +16,7 @@ struct MessageRoutes: RouteCollection {
     static let operations = [creating, listing, showing, listingReceivers, canceling]
 
     let store: MessageStore
+    let messages: MessageReads
     let previewer: MessagePreviewer
     let images: ImageReferences
     let notices: MessageNotices
@@ -98,10 +99,10 @@ struct MessageRoutes: RouteCollection {
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
-        let filter = MessageFilter(state: try call[Self.state], sender: try call[Self.sender])
+        let filter = MessageReads.Filter(state: try call[Self.state], sender: try call[Self.sender])
         let page = try Page<UUID>(call)
-        let messages = try await store.messages(filter, before: page.cursor, limit: page.limit + 1)
-        return page.response(messages, MessageSummary.shape, cursor: \.id)
+        let summaries = try await messages.list(filter, before: page.cursor, limit: page.limit + 1)
+        return page.response(summaries, MessageSummary.shape, cursor: \.id)
     }
 
     private static let showing = Operation(
@@ -143,7 +144,7 @@ struct MessageRoutes: RouteCollection {
         let state = try call[Self.receiverState]
         let page = try Page<Int32>(call)
         let message = try await message(call)
-        var receivers = try await store.receivers(
+        var receivers = try await messages.receivers(
             of: message.id,
             in: state,
             after: page.cursor ?? -1,
@@ -184,29 +185,9 @@ struct MessageRoutes: RouteCollection {
 
     private func message(_ call: Call) async throws -> MessageSummary {
         let id = try call.identifier(Self.id, orThrow: Self.notFound)
-        guard let message = try await store.message(id) else { throw Self.notFound }
+        guard let message = try await messages.summary(id) else { throw Self.notFound }
         return message
     }
 
     private static var notFound: Problem { Problem(of: .notFound, "There is no such message.") }
-}
-
-extension NewMessage {
-    /// Returns the message as it is shown before anything is sent.
-    fileprivate func summary(_ findings: [Finding], createdAt: Date) -> MessageSummary {
-        MessageSummary(
-            id: id,
-            sender: sender,
-            state: sendAt.map { $0 > createdAt } == true ? .scheduled : .sending,
-            delivery: delivery,
-            whenOverQuota: whenOverQuota,
-            sendAt: sendAt,
-            expiresAt: expiresAt,
-            createdAt: createdAt,
-            createdBy: createdBy,
-            finishedAt: nil,
-            receivers: [.pending: Int64(receivers.count)],
-            findings: findings
-        )
-    }
 }

@@ -3,7 +3,8 @@ import FoundationEssentials
 import Postgres
 import Runtime
 
-/// The messages in PostgreSQL, for the sender. The statements that change them are in `Transitions`.
+/// The messages in PostgreSQL: creates, cancels and sends them. The statements that change them are in `Transitions`; ``MessageReads``
+/// shows them.
 final class MessageStore: Sendable {
     let pool: PostgresPool
     let quotas: MessageQuotaSettings
@@ -27,6 +28,41 @@ final class MessageStore: Sendable {
     /// Stores what became of a receiver, together with others. Returns after it is committed.
     func record(_ result: ReceiverResult, of claim: ReceiverClaim) async throws {
         try await results.submit(RecordReceivers.Item(claim: claim, result: result))
+    }
+}
+
+// Requests of operators.
+extension MessageStore {
+    enum Creation: Sendable {
+        case created
+        /// A repetition of an earlier request, with its response.
+        case repeated(id: UUID, response: [UInt8])
+        /// Another request has used the key.
+        case keyInUse
+    }
+
+    /// Stores a message. Returns after it is committed.
+    ///
+    /// - Parameters:
+    ///   - response: The response to the request and to its repetitions.
+    ///   - now: The time of the request.
+    func create(
+        _ message: NewMessage,
+        _ idempotency: Idempotency?,
+        response: [UInt8],
+        now: Date
+    ) async throws -> Creation {
+        let create = CreateMessage(message: message, idempotency: idempotency, response: response, now: now)
+        guard try await (pool.write(create) as [Bool]).isEmpty else { return .created }
+        guard let idempotency else { throw PostgresError(.decoding, detail: "a message without a key was not stored") }
+        return try await pool.write(FindIdempotentMessage(idempotency: idempotency)).first ?? .keyInUse
+    }
+
+    /// Ends a message. Returns whether it was active.
+    ///
+    /// - Parameter record: The record for the audit log.
+    func cancel(_ id: UUID, recording record: AuditRecord?) async throws -> Bool {
+        try await (pool.write(CancelMessage(id: id), recording: record) as [Bool]).first ?? false
     }
 }
 
@@ -57,6 +93,26 @@ extension MessageStore: WorkStore {
 }
 
 // MARK: Statements
+
+/// Finds an earlier request with an idempotency key.
+struct FindIdempotentMessage: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, response, request_sha256 = $3
+        FROM messages
+        WHERE (operator_key, idempotency_key) = ($1, $2)
+        """
+
+    let idempotency: Idempotency
+
+    var parameters: [PostgresValue] {
+        [.bytes(idempotency.operatorKey), .text(idempotency.key), .bytes(idempotency.digest)]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> MessageStore.Creation {
+        let (id, response, isSame) = try row.decode(UUID.self, [UInt8].self, Bool.self)
+        return isSame ? .repeated(id: id, response: response) : .keyInUse
+    }
+}
 
 /// Renews a lease, and returns whether there is anything to do, now or within seconds: messages to send or to end, or work
 /// of other servers, which may have stopped. Returns no row if the lease was deleted.
