@@ -19,7 +19,7 @@ struct DryRuns: Sendable {
     static let maximum = 2
 
     let server: ServerContext
-    let store: PushStore
+    let pushes: PushReads
     let preparations: PreparationStore
     /// Renders the requests that a dry run shows.
     let kakao: KakaoClient
@@ -43,7 +43,7 @@ struct DryRuns: Sendable {
         return DryRun(
             preview: preview,
             needsApproval: push.approvalAboveUsers.map { preview.sent > $0 } ?? false,
-            lastTestedAt: try await store.lastTest(of: push.message),
+            lastTestedAt: try await pushes.lastTest(of: push.message),
             durationSeconds: pace.seconds(users: preview.sent, requests: preview.batches),
             waitsFor: try await pool.read(ListUnsettledPushes(ids: push.exclusion?.pushes ?? [])),
             callsThisMonth: try await pool.read(ReadKakaoCalls()).first ?? 0,
@@ -65,7 +65,7 @@ struct DryRuns: Sendable {
             )
         }
         defer { limit.release() }
-        if let object = try await store.invalidObject(of: push) { throw object.problem }
+        if let object = try await pushes.invalidObject(of: push) { throw object.problem }
         return try await preparations.preview(
             try await source(of: push.audience),
             without: try await excludedUsers(of: push),
@@ -79,7 +79,7 @@ struct DryRuns: Sendable {
         case .users(let ids): return .users(Set(ids).sorted())
         case .stored(let name):
             guard let parts = try await preparations.parts(ofAudience: name) else {
-                throw PushStore.NamedObject.audience.problem
+                throw NewPush.NamedObject.audience.problem
             }
             return .parts(parts)
         case .tagsAny(let tags): return .tagsAny(tags)
@@ -95,7 +95,7 @@ struct DryRuns: Sendable {
         var partsID: UUID?
         if let name = exclusion.audience {
             partsID = try await preparations.parts(ofAudience: name)
-            guard partsID != nil else { throw PushStore.NamedObject.excludedAudience.problem }
+            guard partsID != nil else { throw NewPush.NamedObject.excludedAudience.problem }
         }
         return ExcludedUsers(
             tags: exclusion.tags,

@@ -52,12 +52,14 @@ package struct PushFeature: Feature {
     package var webhookSources: [WebhookSource] { [notices.webhooks] }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
+        let pushes = PushReads(pool: loop.pool, present)
         routes.add(
             PushRoutes(
-                store: PushStore(pool: loop.pool, present),
+                store: PushStore(pool: loop.pool),
+                pushes: pushes,
                 dryRuns: DryRuns(
                     server: server,
-                    store: PushStore(pool: loop.pool, present),
+                    pushes: pushes,
                     preparations: PreparationStore(pool: loop.pool, present),
                     kakao: loop.kakao(.requests),
                     limit: dryRuns
@@ -102,7 +104,7 @@ package struct PushFeature: Feature {
         [
             Retention(
                 "remove-old-pushes",
-                .run { _, pool in try await PushStore(pool: pool, present).expireProposals() },
+                .run { _, pool in try await PushStore(pool: pool).expireProposals() },
                 .run { worker, pool in
                     let store = HousekeepingStore(pool: pool)
                     try await store.removeExpiredPushes(retentionDays: settings.retentionDays, worker)

@@ -1,5 +1,6 @@
 import JSON
 import KakaoAPI
+import Schemas
 
 /// Kakao's `push_message`: a JSON object in the format of one version of the Push API, forwarded as the operator wrote
 /// it.
@@ -47,6 +48,22 @@ struct PushMessage: Sendable {
             message[version.androidMember] = .object(android)
         }
         return JSONValue.object(message).bytes()
+    }
+}
+
+extension Kind where Value == PushMessage {
+    /// A message in the format of either version of Kakao's API, which its members show.
+    static var pushMessage: Kind {
+        let (v1, v2) = (PushVersion.v1.androidMember, PushVersion.v2.androidMember)
+        return .input(
+            .object(havingAnyOf: ["for_apns", v1, v2], butNotAllOf: [v1, v2]).named("PushMessage"),
+            allowed: "an object with for_apns, and at most one of for_gcm and for_fcm, like Kakao's push_message"
+        ) { value throws(InvalidValue) in
+            guard let message = try value.structured().object,
+                message.has("for_apns") || message.has(v1) || message.has(v2), !message.has(v1) || !message.has(v2)
+            else { throw InvalidValue() }
+            return PushMessage(message, version: message.has(v2) ? .v2 : .v1)
+        }
     }
 }
 

@@ -1,10 +1,21 @@
 import FoundationEssentials
 import KakaoAPI
+import Locking
 import Postgres
-import Runtime
 
-// Reads of pushes and batches to show them.
-extension PushStore {
+/// Reads of pushes and batches, to show them and to check new pushes against them.
+struct PushReads: Sendable {
+    let pool: PostgresPool
+    private let settings: Locked<PushSettings>
+
+    init(pool: PostgresPool, _ settings: Locked<PushSettings> = Locked(PushSettings())) {
+        self.pool = pool
+        self.settings = settings
+    }
+
+    /// The hours for advertising at present, as the parameter of statements.
+    private var hours: PostgresValue { settings.withLock { $0.hours } }
+
     /// Returns a push and its counts; `nil` if there is no such push.
     func summary(_ id: UUID) async throws -> PushSummary? {
         try await pool.read(ReadPush(id: id, hours: hours)).first
@@ -41,61 +52,15 @@ extension PushStore {
         guard batches.isEmpty else { return batches }
         return try await pool.read(FindPush(id: id)).isEmpty ? nil : []
     }
-}
 
-extension PushCounts {
-    /// Adds the numbers that were counted for each of `states`.
-    fileprivate mutating func add(_ states: [String], _ numbers: [Int64]) {
-        for (state, number) in zip(states, numbers) {
-            switch state {
-            case "sent": sent += number
-            case "failed": failed += number
-            case "uncertain": uncertain += number
-            default: break
-            }
-        }
+    /// Returns when a message was last sent to a tester; `nil` if it was not.
+    func lastTest(of message: PushMessage) async throws -> Date? {
+        try await pool.read(FindLastTest(message: message)).first ?? nil
     }
-}
 
-extension PushSummary {
-    /// Decodes the columns of ``ReadPush`` and ``ListPushes``.
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            var users = try PushCounts(total: column.next(), skipped: column.next(), mayRepeat: column.next())
-            var batches = try PushCounts(total: Int64(column.next(Int32.self)))
-            let states = try column.next([String].self)
-            try users.add(states, column.next())
-            try batches.add(states, column.next())
-            return try PushSummary(
-                id: column.next(),
-                name: column.next(),
-                createdBy: column.next(),
-                createdByKey: column.next(),
-                kind: column.next(String?.self).flatMap(PushKind.init(rawValue:)),
-                state: PushState(rawValue: column.next()) ?? .halted,
-                reason: column.next(),
-                audience: column.next(),
-                toTesters: column.next(),
-                countedUsers: column.next(),
-                awaitsApproval: column.next(),
-                approvedBy: column.next(),
-                approvedAt: column.next(),
-                stoppedBy: column.next(),
-                lastTestedAt: column.next(),
-                exclusion: column.next(),
-                waitsFor: column.next(),
-                waitsUntil: column.next(),
-                delivery: Delivery(rawValue: column.next()) ?? .atLeastOnce,
-                usersPerSecond: column.next(),
-                sendAt: column.next(),
-                expiresAt: column.next(),
-                createdAt: column.next(),
-                startedAt: column.next(),
-                finishedAt: column.next(),
-                users: users,
-                batches: batches
-            )
-        }
+    /// Returns the object that a push refers to and that does not exist, or that it cannot leave out; `nil` if all are valid.
+    func invalidObject(of push: NewPush) async throws -> NewPush.NamedObject? {
+        try await pool.read(FindInvalidObject(push: push)).first ?? nil
     }
 }
 
@@ -173,7 +138,7 @@ struct ListPushes: PostgresStatement {
         ORDER BY push.id DESC
         """
 
-    let filter: PushStore.Filter
+    let filter: PushReads.Filter
     let limit: Int
     let hours: PostgresValue
 
@@ -246,22 +211,7 @@ struct ListPushBatches: PostgresStatement {
     var parameters: [PostgresValue] {
         [.uuid(pushID), .text(state), .int32(after), .int64(Int64(limit)), .int32(ClaimBatches.sharing)]
     }
-    static func decode(_ row: PostgresRow) throws -> BatchSummary {
-        try row.decode { column in
-            try BatchSummary(
-                number: column.next(),
-                state: column.next(),
-                userIDs: column.next(),
-                attempts: column.next(),
-                mayRepeat: column.next(),
-                kakaoStatus: column.next(),
-                kakaoCode: column.next(),
-                kakaoMessage: column.next(),
-                nextAttemptAt: column.next(),
-                finishedAt: column.next()
-            )
-        }
-    }
+    static func decode(_ row: PostgresRow) throws -> BatchSummary { try BatchSummary(row) }
 }
 
 /// Finds a push, and returns whether retention has begun to delete its batches.
@@ -276,4 +226,28 @@ struct FindPush: PostgresStatement {
 
     var parameters: [PostgresValue] { [.uuid(id)] }
     static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+}
+
+/// Finds the object that a push refers to and that does not exist, or that it cannot leave out.
+struct FindInvalidObject: PostgresStatement {
+    static let sql: SQL = """
+        SELECT CASE
+                WHEN $1::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM audiences WHERE name = $1) THEN 'audience'
+                WHEN $2::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM audiences WHERE name = $2) THEN 'excludedAudience'
+                WHEN NOT pushes_are_excludable($3, COALESCE($4, now())) THEN 'excludedPush'
+            END
+        """
+
+    let push: NewPush
+
+    var parameters: [PostgresValue] {
+        [
+            .text(push.audience.storedName?.text), .text(push.exclusion?.audience?.text),
+            .uuids(push.exclusion?.pushes ?? []), .timestamp(push.sendAt),
+        ]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> NewPush.NamedObject? {
+        try row.decode(String?.self).flatMap(NewPush.NamedObject.init(rawValue:))
+    }
 }

@@ -18,6 +18,7 @@ struct PushRoutes: RouteCollection {
         + [approving, rejecting] + PushVersion.allCases.map(sending)
 
     let store: PushStore
+    let pushes: PushReads
     let dryRuns: DryRuns
     /// Returns the settings, some of which a reload replaces.
     let settings: @Sendable () -> PushSettings
@@ -137,7 +138,7 @@ struct PushRoutes: RouteCollection {
         }
         // The response contains the time as it is stored, so that it does not change later.
         let now = Date().asStored
-        let summary = push.summary(createdAt: now, lastTestedAt: try await store.lastTest(of: push.message))
+        let summary = push.summary(createdAt: now, lastTestedAt: try await pushes.lastTest(of: push.message))
         let answer = PushSummary.shape.json(summary)
         let created = try await store.create(push, idempotency: idempotency, answer: answer, now: now)
         return try respond(to: created, push, answer: answer, status: .accepted)
@@ -206,7 +207,7 @@ struct PushRoutes: RouteCollection {
 
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<UUID>(call)
-        let filter = PushStore.Filter(
+        let filter = PushReads.Filter(
             state: try call[Self.pushState],
             name: try call[Self.name],
             createdBy: try call[Self.createdBy],
@@ -215,8 +216,8 @@ struct PushRoutes: RouteCollection {
             isUnfinished: try call[Self.unfinished],
             before: page.cursor
         )
-        let pushes = try await store.list(filter, limit: page.limit + 1)
-        return page.response(pushes, PushSummary.shape, cursor: \.id)
+        let summaries = try await pushes.list(filter, limit: page.limit + 1)
+        return page.response(summaries, PushSummary.shape, cursor: \.id)
     }
 
     private static let showing = Operation(
@@ -257,7 +258,7 @@ struct PushRoutes: RouteCollection {
     @Sendable private func batches(_ call: Call) async throws -> Response {
         let state = try call[Self.batchState]
         let page = try Page<Int32>(call)
-        let batches = try await store.batches(
+        let batches = try await pushes.batches(
             of: Self.id(call),
             state: state?.rawValue,
             after: page.cursor ?? 0,
@@ -291,8 +292,8 @@ struct PushRoutes: RouteCollection {
 
     @Sendable private func watch(_ call: Call) async throws -> Response {
         let id = try Self.id(call)
-        guard let push = try await store.summary(id) else { throw Self.notFound }
-        return events.response(push, on: call.request.loop) { try await store.summary(id) }
+        guard let push = try await pushes.summary(id) else { throw Self.notFound }
+        return events.response(push, on: call.request.loop) { try await pushes.summary(id) }
     }
 
     // MARK: Controlling
@@ -336,7 +337,7 @@ struct PushRoutes: RouteCollection {
             notices.pushChanged()
             return try await summary(id)
         }
-        guard let push = try await store.summary(id) else { throw Self.notFound }
+        guard let push = try await pushes.summary(id) else { throw Self.notFound }
         guard control.event.after.contains(push.state) else { throw Self.cannot(control.rawValue, push) }
         return .json(PushSummary.shape.json(push))
     }
@@ -355,12 +356,12 @@ struct PushRoutes: RouteCollection {
     static var notFound: Problem { Problem(of: .notFound, "There is no such push.") }
 
     func summary(_ id: UUID) async throws -> Response {
-        guard let push = try await store.summary(id) else { throw Self.notFound }
+        guard let push = try await pushes.summary(id) else { throw Self.notFound }
         return .json(PushSummary.shape.json(push))
     }
 }
 
-extension PushStore.NamedObject {
+extension NewPush.NamedObject {
     /// The problem of a request that names such an object.
     var problem: Problem {
         let stored = "the name of a stored audience. Store it with PUT /v1/audiences/{name}"

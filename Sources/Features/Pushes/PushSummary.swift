@@ -1,122 +1,9 @@
 import Endpoints
 import FoundationEssentials
-package import JSON
-import KakaoAPI
+import JSON
+import Postgres
 import Runtime
-
-/// The audience of a push.
-package enum PushAudience: Sendable {
-    /// The maximum number of user ids in a request.
-    package static let maximumUsers = 10_000
-
-    case users([Int64])
-    /// An audience that is stored under a name.
-    case stored(AudienceName)
-    /// Users with a device that has any of these tags.
-    case tagsAny([String])
-    /// Users with a device that has all of these tags.
-    case tagsAll([String])
-    /// Users with a device.
-    case everyone
-
-    /// Whether it lists its users, regardless of their devices.
-    var namesUsers: Bool {
-        switch self {
-        case .users, .stored: true
-        case .tagsAny, .tagsAll, .everyone: false
-        }
-    }
-
-    /// The name of the stored audience; `nil` for another kind.
-    var storedName: AudienceName? {
-        if case .stored(let name) = self { name } else { nil }
-    }
-
-    /// The maximum number of user ids that are shown. The batches show all of them.
-    private static let maximumShown = 100
-
-    /// The audience as it is shown: as in the request, but with a long list of users truncated.
-    package var json: JSONValue {
-        switch self {
-        case .users(let ids) where ids.count > Self.maximumShown:
-            [
-                "uuids": .array(ids.prefix(Self.maximumShown).map { .string(String($0)) }),
-                "uuids_total": .number(JSONNumber(ids.count)),
-            ]
-        case .users(let ids): ["uuids": .array(ids.map { .string(String($0)) })]
-        case .stored(let name): ["audience": .string(name.text)]
-        case .tagsAny(let tags): ["tags_any": .array(tags.map { .string($0) })]
-        case .tagsAll(let tags): ["tags_all": .array(tags.map { .string($0) })]
-        case .everyone: ["everyone": true]
-        }
-    }
-}
-
-/// A requested push that is not stored yet.
-struct NewPush: Sendable {
-    var id = UUID.v7()
-    var name: String?
-    /// The operator key that creates it.
-    var createdBy: KeyIdentity?
-    let audience: PushAudience
-    /// Whether the audience are the testers of the settings.
-    var toTesters = false
-    /// The number of users above which it needs an approval; `nil` if it needs none.
-    var approvalAboveUsers: Int64?
-    /// Its users, if it may need an approval.
-    var counted: CountedUsers?
-    /// `nil` if the request did not say.
-    var kind: PushKind?
-    /// The tag that all of a user's devices need; `nil` if none is needed.
-    var consentTag: String?
-    /// The users who are left out.
-    var exclusion: PushExclusion?
-    let message: PushMessage
-    var bypass = false
-    /// Whether users without a device here that the message addresses are skipped. If not, Kakao decides, because it
-    /// may have devices of these users.
-    var skipsUnknown = true
-    var delivery = Delivery.atLeastOnce
-    var usersPerSecond: Int32?
-    var sendAt: Date?
-    var expiresAt: Date?
-
-    /// The push types that the message addresses: a user without a device of these types is skipped. Empty if no user
-    /// is skipped.
-    var platforms: [String] { bypass || !skipsUnknown ? [] : message.platforms }
-
-    /// The maximum number of users in a batch, which `usersPerSecond` limits too.
-    var batchUsers: Int32 { min(usersPerSecond ?? .max, Int32(SendPush.maximumUsers)) }
-}
-
-/// Counts of users or of batches by state.
-package struct PushCounts: Sendable, Equatable {
-    package var total: Int64
-    package var sent: Int64
-    package var failed: Int64
-    package var uncertain: Int64
-    package var skipped: Int64
-    /// Those of finished batches that may have been reached twice.
-    package var mayRepeat: Int64
-
-    package init(
-        total: Int64 = 0,
-        sent: Int64 = 0,
-        failed: Int64 = 0,
-        uncertain: Int64 = 0,
-        skipped: Int64 = 0,
-        mayRepeat: Int64 = 0
-    ) {
-        self.total = total
-        self.sent = sent
-        self.failed = failed
-        self.uncertain = uncertain
-        self.skipped = skipped
-        self.mayRepeat = mayRepeat
-    }
-
-    package var pending: Int64 { total - sent - failed - uncertain - skipped }
-}
+import Schemas
 
 /// A push as it is shown.
 struct PushSummary: Sendable {
@@ -161,16 +48,136 @@ struct PushSummary: Sendable {
     let batches: PushCounts
 }
 
-/// A batch as it is shown.
-struct BatchSummary: Sendable {
-    let number: Int32
-    let state: String
-    let userIDs: [Int64]
-    let attempts: Int32
-    let mayRepeat: Bool
-    let kakaoStatus: Int32?
-    let kakaoCode: Int32?
-    let kakaoMessage: String?
-    let nextAttemptAt: Date?
-    let finishedAt: Date?
+extension PushSummary {
+    /// The members of a push.
+    static let shape = Shape<PushSummary>(
+        "Push",
+        [
+            .member("id", .uuid, "The id of the push.", \.id),
+            .nullable("name", .text, "Its name to show.", \.name),
+            .nullable("created_by", .text, "The name of the operator key that created it.", \.createdBy),
+            .nullable("kind", Kind<PushKind>.choice, "Whether it is advertising.", \.kind),
+            .member("state", .pushState, "Its state.", \.state),
+            .nullable(
+                "reason",
+                .text,
+                "Why it is halted, in Kakao's words if Kakao rejects it, or why it was not approved.",
+                \.reason
+            ),
+            .member(
+                "awaits_approval",
+                .boolean,
+                "Whether it waits for an approval: it is proposed, or its audience has grown since it was counted.",
+                \.awaitsApproval
+            ),
+            .nullable("approved_by", .text, "The name of the operator key that approved it.", \.approvedBy),
+            .nullable("approved_at", .time, "When it was approved.", \.approvedAt),
+            .nullable(
+                "stopped_by",
+                .text,
+                "The name of the operator key that last paused, canceled or rejected it; null once it was resumed.",
+                \.stoppedBy
+            ),
+            .member("audience", .objectText, "The audience as given; a long list of users is truncated.") {
+                JSONFragment($0.audience)
+            },
+            .member("to_testers", .boolean, "Whether the audience are the testers of the settings.", \.toTesters),
+            .nullable("except", .objectText, "The users who are left out, as given.") { push in
+                push.exclusion.map { JSONFragment($0) }
+            },
+            .nullable(
+                "counted_users",
+                .count,
+                "The users to send to, as counted when it was created. Null without `pushes.approval_above_users`, and for lists of "
+                    + "fewer users.",
+                \.countedUsers
+            ),
+            .nullable(
+                "last_tested_at",
+                .time,
+                "When the same message was last sent to a tester, in a push that is still kept.",
+                \.lastTestedAt
+            ),
+            .array(
+                "waits_for",
+                .uuid,
+                "The pushes whose users are left out, and which it waits for: they are being prepared, or have just ended.",
+                \.waitsFor
+            ),
+            .nullable(
+                "waits_until",
+                .time,
+                "When advertising may be sent again, if it waits for that: `pushes.advertising_hours`.",
+                \.waitsUntil
+            ),
+            .member("delivery", .delivery, "Whether a request whose response was lost is sent again.", \.delivery),
+            .nullable("send_at", .time, "When it is to be sent.", \.sendAt),
+            .nullable("expires_at", .time, "The time after which nothing is sent.", \.expiresAt),
+            .member("created_at", .time, "When it was created.", \.createdAt),
+            .nullable("started_at", .time, "When sending began.", \.startedAt),
+            .nullable("finished_at", .time, "When it ended.", \.finishedAt),
+            .member("users", PushCounts.usersShape.kind, "Its users by outcome.", \.users),
+            .member("batches", PushCounts.shape.kind, "Its batches by outcome.", \.batches),
+            .nullable("users_per_second", Kind<Int32>.number, "The maximum rate.", \.usersPerSecond),
+            .nullable("estimated_end", .time, "When it ends at its rate so far.", \.estimatedEnd),
+        ]
+    )
+
+    /// The time at which the push ends at its average rate so far.
+    ///
+    /// `nil` if the push is not being sent, if the rate is unknown, or if the end is more than a year away. Such an
+    /// estimate is meaningless: the push has hardly begun, or a clock was set.
+    private var estimatedEnd: Date? {
+        let finished = users.sent + users.failed + users.uncertain
+        guard state == .sending, let startedAt, finished > 0, users.pending > 0 else { return nil }
+        let now = Date()
+        let remaining = now.timeIntervalSince(startedAt) * Double(users.pending) / Double(finished)
+        guard (0...Self.longestEstimate).contains(remaining) else { return nil }
+        return now + remaining
+    }
+
+    /// The longest time until an estimated end: a year, in seconds.
+    private static let longestEstimate = 365 * 86_400.0
+}
+
+extension PushSummary {
+    /// Decodes a row of ``ReadPush`` and ``ListPushes``.
+    init(_ row: PostgresRow) throws {
+        self = try row.decode { column in
+            var users = try PushCounts(total: column.next(), skipped: column.next(), mayRepeat: column.next())
+            var batches = try PushCounts(total: Int64(column.next(Int32.self)))
+            let states = try column.next([String].self)
+            try users.add(states, column.next())
+            try batches.add(states, column.next())
+            return try PushSummary(
+                id: column.next(),
+                name: column.next(),
+                createdBy: column.next(),
+                createdByKey: column.next(),
+                kind: column.next(String?.self).flatMap(PushKind.init(rawValue:)),
+                state: PushState(rawValue: column.next()) ?? .halted,
+                reason: column.next(),
+                audience: column.next(),
+                toTesters: column.next(),
+                countedUsers: column.next(),
+                awaitsApproval: column.next(),
+                approvedBy: column.next(),
+                approvedAt: column.next(),
+                stoppedBy: column.next(),
+                lastTestedAt: column.next(),
+                exclusion: column.next(),
+                waitsFor: column.next(),
+                waitsUntil: column.next(),
+                delivery: Delivery(rawValue: column.next()) ?? .atLeastOnce,
+                usersPerSecond: column.next(),
+                sendAt: column.next(),
+                expiresAt: column.next(),
+                createdAt: column.next(),
+                startedAt: column.next(),
+                finishedAt: column.next(),
+                users: users,
+                batches: batches
+            )
+        }
+    }
 }

@@ -9,10 +9,10 @@ import Schemas
 enum PushWebhooks {
     static func source(_ settings: Locked<PushSettings>) -> WebhookSource {
         WebhookSource("pushes", [.pushProposed, .pushDone, .pushHalted, .pushExpired], key: .uuid) { pool, range in
-            let store = PushStore(pool: pool, settings)
+            let pushes = PushReads(pool: pool, settings)
             var events: [WebhookEvent] = []
             for row in try await pool.read(ListPushWebhooks(range: range)) {
-                guard let push = try await store.summary(row.id) else { continue }
+                guard let push = try await pushes.summary(row.id) else { continue }
                 events.append(
                     WebhookEvent(
                         position: WebhookPosition(xid: row.xid, key: row.id.lowercased),

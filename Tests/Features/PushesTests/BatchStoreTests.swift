@@ -53,7 +53,7 @@ import Testing
 
         /// Returns the number and state of each batch as it is shown.
         func shown(state: String? = nil, after: Int32 = 0, limit: Int = 1000) async throws -> [String] {
-            let batches = try await PushStore(pool: database.pool).batches(
+            let batches = try await PushReads(pool: database.pool).batches(
                 of: id,
                 state: state,
                 after: after,

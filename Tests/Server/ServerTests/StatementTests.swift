@@ -198,7 +198,7 @@ import Testing
             FindLastTest(message: push.message),
             RetryPush(id: id, includesUncertain: true),
             ReadPush(id: id, hours: hours),
-            ListPushes(filter: PushStore.Filter(), limit: 1, hours: hours),
+            ListPushes(filter: PushReads.Filter(), limit: 1, hours: hours),
             ListPushBatches(pushID: id, state: nil, after: 0, limit: 1),
             FindPush(id: id),
             FindPushUser(pushID: id, userID: 1),

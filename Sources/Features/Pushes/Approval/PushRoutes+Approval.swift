@@ -47,7 +47,7 @@ extension PushRoutes {
             return try await summary(id)
         }
         try await store.expireProposals()
-        guard let push = try await store.summary(id) else { throw Self.notFound }
+        guard let push = try await pushes.summary(id) else { throw Self.notFound }
         if push.awaitsApproval || push.approvedAt != nil, push.createdByKey == key.id {
             throw Problem(
                 of: .ownPush,

@@ -1,4 +1,5 @@
 import Postgres
+import Schemas
 
 /// The state of a push. `docs/architecture.md` draws the transitions.
 package enum PushState: String, Sendable, CaseIterable {
@@ -29,6 +30,10 @@ package enum PushState: String, Sendable, CaseIterable {
         case .proposed, .scheduled, .preparing, .sending, .paused, .halted: false
         }
     }
+}
+
+extension Kind where Value == PushState {
+    static var pushState: Kind { .choice.named("PushState") }
 }
 
 /// An event that changes the state of a push, by a statement of its own in this folder.
