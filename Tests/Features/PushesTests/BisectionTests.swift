@@ -182,6 +182,10 @@ import Testing
             // The requests to split one batch down to single users, the batches that raised the doubt, and those in
             // flight.
             #expect(service.kakao.requests("send") - before <= 199 + 3 * 16 + 8)
+            // The line follows the commit that shows the state.
+            try await eventually("the log says that the push is halted") {
+                service.log.lines.contains { $0.message == "Push halted" }
+            }
             let line = service.log.lines.first { $0.message == "Push halted" }
             #expect(line?.level == .warning)
             #expect(line?.metadata["push"].map { "/v1/pushes/\($0)" } == push)

@@ -170,6 +170,9 @@ import Testing
             let reached = service.kakao.sandbox.reached(marker: "m")
             #expect(reached.times == reached.users)
             // Users were reached by all batches except those that were not sent when the server noticed the loss.
+            try await eventually("the log says that the lease was lost") {
+                service.log.lines.contains { $0.message.hasPrefix("Lease lost") }
+            }
             let line = service.log.lines.first { $0.message.hasPrefix("Lease lost") }
             let unsent = try #require(line?.metadata["unsent_batches"].flatMap { Int($0) })
             #expect(reached.users == 3000 - 100 * unsent)

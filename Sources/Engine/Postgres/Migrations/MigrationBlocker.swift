@@ -63,3 +63,25 @@ struct ListMigrationBlockers: PostgresStatement {
         )
     }
 }
+
+/// Lists the processes that block a session.
+struct ListBlockingProcesses: PostgresStatement {
+    static let sql: SQL = """
+        SELECT DISTINCT unnest(pg_blocking_pids($1))
+        """
+
+    let pid: Int32
+
+    var parameters: [PostgresValue] { [.int32(pid)] }
+
+    static func decode(_ row: PostgresRow) throws -> MigrationBlocker {
+        MigrationBlocker(
+            pid: try row.decode(Int32.self),
+            application: nil,
+            user: nil,
+            since: nil,
+            state: nil,
+            command: nil
+        )
+    }
+}

@@ -135,7 +135,16 @@ package struct Migrator: Sendable {
                 try await apply(fileName, statements.filter { !$0.isTrigger }, session)
             }
         }
-        for (fileName, statements) in scripts { try await apply(fileName, statements.filter(\.isTrigger), session) }
+        // The locks of all triggers' tables are held until the end: together they wait no longer than one statement.
+        let deadline = ContinuousClock.now + patience.lockTimeout
+        for (fileName, statements) in scripts {
+            for trigger in statements where trigger.isTrigger {
+                let left = ContinuousClock.now.duration(to: deadline)
+                try await session.query(SetLockTimeout(lockTimeout: max(.milliseconds(1), left)))
+                try await apply(fileName, [trigger], session)
+            }
+        }
+        try await session.query(SetLockTimeout(lockTimeout: patience.lockTimeout))
         for (name, count) in try await session.query(CountFunctions(names: functions.map(\.name))) where count != 1 {
             throw PostgresError(
                 .migration,
@@ -220,7 +229,16 @@ package struct Migrator: Sendable {
         }
     }
 
-    /// Asks who blocks a session, until the task is cancelled: afterwards PostgreSQL does not know it any more.
+    /// Returns the sessions that block a session: the processes alone for a role that may not read `pg_stat_activity`.
+    private func sessions(blocking pid: Int32, _ pool: PostgresPool) async throws -> [MigrationBlocker] {
+        do {
+            return try await pool.queryAlone(ListMigrationBlockers(pid: pid))
+        } catch let error as PostgresError where error.sqlState == "42501" {
+            return try await pool.queryAlone(ListBlockingProcesses(pid: pid))
+        }
+    }
+
+    /// Lists the sessions that block a session, until the task is cancelled. PostgreSQL forgets them when the wait ends.
     private func watch(
         _ pid: Int32,
         _ pool: PostgresPool,
@@ -230,7 +248,7 @@ package struct Migrator: Sendable {
         var isLogged = false
         while true {
             try await pool.loop.sleep(for: patience.lockTimeout / 4)
-            let found = try await pool.queryAlone(ListMigrationBlockers(pid: pid))
+            let found = try await sessions(blocking: pid, pool)
             guard !found.isEmpty else { continue }
             blockers.withLock { $0 = found }
             guard !isLogged else { continue }
@@ -290,8 +308,8 @@ private struct MigrationFailure: Error {
             "The records of migrations have been locked for \(seconds) seconds.\(names) End what locks them, and migrate again."
         case .file(let name, let line):
             """
-            Migration \(name) could not get a lock for line \(line) within \(seconds) seconds.\(names) Wait until it has \
-            ended, or end it, and migrate again.
+            Migration \(name) could not get a lock for line \(line) within \(seconds) seconds.\(names) End the sessions that \
+            hold it, or wait until they end, and migrate again.
             """
         }
     }
@@ -356,6 +374,17 @@ private struct BeginMigration: PostgresStatement {
     }
 }
 
+/// Sets how long the following statements of the transaction wait for locks.
+private struct SetLockTimeout: PostgresStatement {
+    static let sql: SQL = """
+        SELECT set_config('lock_timeout', $1, true)
+        """
+
+    let lockTimeout: Duration
+
+    var parameters: [PostgresValue] { [.text("\(lockTimeout.wholeMilliseconds)ms")] }
+}
+
 /// Takes the lock of the current schema until the end of the transaction. Migrators of different schemas do not wait for
 /// each other.
 private struct LockMigrations: PostgresStatement {
@@ -401,7 +430,7 @@ private struct ReadAppliedFiles: PostgresStatement {
         WHERE EXISTS (
             SELECT
             FROM pg_proc
-            WHERE pronamespace = current_schema()::regnamespace
+            WHERE pronamespace = quote_ident(current_schema())::regnamespace
                 AND proname = applied.name::name
                 AND (SELECT count(*) FROM pg_trigger WHERE tgfoid = pg_proc.oid AND NOT tgisinternal) >= applied.triggers
         )
@@ -451,7 +480,7 @@ private struct CountFunctions: PostgresStatement {
     static let sql: SQL = """
         SELECT file.name, count(pg_proc.oid)
         FROM unnest($1::text[]) AS file (name)
-        LEFT JOIN pg_proc ON pronamespace = current_schema()::regnamespace AND proname = file.name::name
+        LEFT JOIN pg_proc ON pronamespace = quote_ident(current_schema())::regnamespace AND proname = file.name::name
         GROUP BY file.name
         ORDER BY file.name
         """
@@ -474,7 +503,7 @@ private struct RecordFunctions: PostgresStatement {
                 SELECT count(*)
                 FROM pg_trigger
                 JOIN pg_proc ON pg_proc.oid = tgfoid
-                WHERE pronamespace = current_schema()::regnamespace
+                WHERE pronamespace = quote_ident(current_schema())::regnamespace
                     AND proname = file.name::name
                     AND NOT tgisinternal
             )

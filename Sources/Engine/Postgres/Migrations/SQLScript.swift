@@ -80,7 +80,7 @@ struct SQLScript {
         /// Skips a white-space character or a comment. Comments in `/* */` may contain others.
         private mutating func skipSpace() -> Bool {
             if follows("--") {
-                position = bytes[position...].firstIndex(of: UInt8(ascii: "\n")) ?? bytes.count
+                position = bytes[position...].firstIndex { [0x0A, 0x0D].contains($0) } ?? bytes.count
             } else if follows("/*") {
                 var depth = 0
                 repeat {

@@ -13,11 +13,11 @@ package struct SchemaFiles: Sendable, Equatable {
 
     var scripts: [[UInt8]] { migrations.map(\.script) + functions.map(\.script) }
 
-    /// Reads the files of a directory and of `functions` in it, which may be missing. Blocks.
+    /// Reads the files of a directory and of `functions` in it. Blocks.
     ///
     /// Ignores files that do not end in `.sql`.
     ///
-    /// - Throws: ``PostgresError/Code/migration`` for a directory or file that cannot be read, a `.sql` file with an
+    /// - Throws: ``PostgresError/Code/migration`` for a directory or file that cannot be read, no file, a `.sql` file with an
     ///   invalid name, two files of one version, a gap, or a missing function that a migration requires.
     static func read(directory: String) throws(PostgresError) -> SchemaFiles {
         var files = SchemaFiles()
@@ -39,18 +39,22 @@ package struct SchemaFiles: Sendable, Equatable {
             }
             files.migrations.append(Migration(version: version, name: name, script: try read(fileName, in: directory)))
         }
-        if FileManager.default.fileExists(atPath: "\(directory)/functions") {
-            for fileName in try names(in: "\(directory)/functions") {
-                let name = String(fileName.dropLast(4))
-                guard isName(name) else {
-                    throw PostgresError(
-                        .migration,
-                        message: "Invalid file name: functions/\(fileName). Use the name of its function."
-                    )
-                }
-                let script = try read("functions/\(fileName)", in: directory)
-                files.functions.append(FunctionFile(name: name, script: script))
+        guard !files.migrations.isEmpty else {
+            throw PostgresError(
+                .migration,
+                message: "\(directory) has no migrations. Set --migrations to the folder of this version."
+            )
+        }
+        for fileName in try names(in: "\(directory)/functions") {
+            let name = String(fileName.dropLast(4))
+            guard isName(name) else {
+                throw PostgresError(
+                    .migration,
+                    message: "Invalid file name: functions/\(fileName). Use the name of its function."
+                )
             }
+            let script = try read("functions/\(fileName)", in: directory)
+            files.functions.append(FunctionFile(name: name, script: script))
         }
         for migration in files.migrations {
             for name in migration.requiredFunctions where !files.functions.contains(where: { $0.name == name }) {

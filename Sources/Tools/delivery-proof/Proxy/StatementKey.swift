@@ -16,7 +16,7 @@ struct StatementKey: Hashable, Sendable, CustomStringConvertible {
     /// Whether the statement opens or ends a transaction. It then takes effect when it is executed, not at the next
     /// sync.
     var isTransactionControl: Bool {
-        ["BEGIN", "COMMIT", "ROLLBACK"].contains(words)
+        ["BEGIN", "COMMIT", "ROLLBACK"].contains(words.prefix { $0 != " " })
     }
 
     var description: String { "\(digest) \"\(words)\"" }

@@ -39,6 +39,36 @@ import Testing
         }
     }
 
+    @Test("A folder without migrations or without functions is refused: it is not that of a version")
+    func incomplete() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            for (files, removed) in [([:], nil), (["0001_a.sql": first], "functions")] {
+                let folder = try MigrationFolder(files)
+                if let removed { try folder.remove(removed) }
+                let error = try await postgresError { _ = try await folder.pending(pool) }
+                #expect(error.code == .migration)
+            }
+        }
+    }
+
+    @Test("Concurrent migrators see each other's files, whatever the database's default isolation is")
+    func isolation() async throws {
+        try await TestDatabase.withPool { pool, database in
+            let folder = try MigrationFolder([
+                "0001_a.sql": first, "0002_f.sql": second, "0003_c.sql": "CREATE TABLE c (n integer)",
+            ])
+            let url = try await SharedPostgres.url
+            let schema = try await pool.value(String.self, "SELECT current_schema()::text")
+            let options = "-csearch_path%3D\(schema)%20-cdefault_transaction_isolation%3Drepeatable%5C%20read"
+            let settings = try PostgresSettings(url: "\(url)\(url.contains("?") ? "&" : "?")options=\(options)")
+            let applied = try await withThrowingTaskGroup(of: [String].self) { group in
+                for _ in 0..<3 { group.addTask { try await folder.migrate(database, settings) } }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            #expect(applied.sorted() == ["0001_a.sql", "0002_f.sql", "0003_c.sql"])
+        }
+    }
+
     @Test("An applied migration must not be changed, removed or renamed")
     func changed() async throws {
         try await TestDatabase.withPool { pool, database in

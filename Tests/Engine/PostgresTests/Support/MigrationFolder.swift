@@ -12,13 +12,11 @@ struct MigrationFolder {
 
     init(_ files: [String: String]) throws {
         path = try TemporaryFolder.make(mode: 0o700)
+        try FileManager.default.createDirectory(atPath: "\(path)/functions", withIntermediateDirectories: false)
         for (name, sql) in files { try write(sql, name) }
     }
 
     func write(_ sql: String, _ name: String) throws {
-        if name.hasPrefix("functions/") {
-            try FileManager.default.createDirectory(atPath: "\(path)/functions", withIntermediateDirectories: true)
-        }
         try Data(sql.utf8).write(to: URL(filePath: "\(path)/\(name)"))
     }
 
