@@ -48,7 +48,7 @@ package struct StatusFeature: Feature {
         routes.add(MetricsRoutes(server))
         routes.add(status)
         routes.add(SenderRoutes(server: server))
-        routes.add(AuditRoutes(pool: loop.pool))
+        routes.add(AuditRoutes(records: AuditReads(pool: loop.pool)))
     }
 
     package func makeServices() -> [any Service] {
@@ -67,4 +67,27 @@ package struct StatusFeature: Feature {
             )
         ]
     }
+}
+
+// MARK: Statements
+
+/// Deletes up to `limit` records that were stored more than `retentionDays` ago, the oldest first. Skips rows that another
+/// server is deleting.
+struct DeleteOldAuditRecords: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM audit_records
+        WHERE id IN (
+            SELECT id
+            FROM audit_records
+            WHERE id < uuid_v7_floor(now() - make_interval(days => $1))
+            ORDER BY id
+            LIMIT $2
+            FOR UPDATE SKIP LOCKED
+        )
+        """
+
+    let retentionDays: Int
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int32(Int32(clamping: retentionDays)), .int64(Int64(limit))] }
 }

@@ -298,15 +298,7 @@ import Testing
             RevokeOperatorKeys(id: nil, name: ""),
             InsertAuditRecords(records: [AuditRecord(command: "test")]),
             DeleteAuditRecords(ids: [id]),
-            ListAuditRecords(
-                keyID: id,
-                operation: nil,
-                userID: nil,
-                since: now,
-                until: nil,
-                before: nil,
-                limit: 1
-            ),
+            ListAuditRecords(filter: AuditReads.Filter(keyID: id, since: now), limit: 1),
             ListAuditRecordsForward(since: now, until: nil, after: nil, limit: 1),
             DeleteOldAuditRecords(retentionDays: 1, limit: 1),
             ReadPushQueue(limit: 1, hours: AdvertisingHours().parameter(in: "Asia/Seoul")),
