@@ -14,9 +14,9 @@ import Webhooks
 
 /// The operations and settings of all features, in the order of the documents.
 let featureDeclarations = [
-    FeatureDeclaration(DeviceFeature.self, \.devices),
+    FeatureDeclaration(DeviceFeature.self, \.devices, shared: DeviceSettings.ofUsers.map { $0.of(\.identity) }),
     FeatureDeclaration(PushFeature.self, \.pushes),
-    FeatureDeclaration(SharingFeature.self, \.sharing),
+    FeatureDeclaration(SharingFeature.self, \.sharing, shared: SharingSettings.ofCalls.map { $0.of(\.kakao) }),
     FeatureDeclaration(AccountFeature.self, \.accounts),
     FeatureDeclaration(RelayFeature.self, \.relay),
     FeatureDeclaration(MessageFeature.self, \.messages),
@@ -60,9 +60,14 @@ struct FeatureDeclaration: Sendable {
     /// Applies reloaded settings to the feature, if it is the declared one.
     let reload: @Sendable (any Feature, Settings) -> Void
 
-    init<F: Feature>(_ feature: F.Type, _ path: any WritableKeyPath<Settings, F.Configuration> & Sendable) {
+    /// - Parameter shared: Settings that the feature declares and other parts of the server read.
+    init<F: Feature>(
+        _ feature: F.Type,
+        _ path: any WritableKeyPath<Settings, F.Configuration> & Sendable,
+        shared: [Setting<Settings>] = []
+    ) {
         collections = F.collections
-        settings = F.Configuration.settings.map { $0.of(path) }
+        settings = shared + F.Configuration.settings.map { $0.of(path) }
         validate = { reader, settings in try settings[keyPath: path].validate(reader, settings.kakao) }
         reload = { ($0 as? F)?.apply($1[keyPath: path]) }
     }

@@ -1,6 +1,7 @@
+package import Identity
 package import Settings
 
-/// The settings of devices. Those of `devices.*` that concern credentials and users are in ``IdentitySettings``.
+/// The settings of devices.
 package struct DeviceSettings: SettingsGroup {
     package var pruneAfterFailures = 3
     package var renewDaysBeforeExpiry = 7
@@ -26,6 +27,32 @@ package struct DeviceSettings: SettingsGroup {
             \.activeWithinDays,
             .integer(1...3650),
             "days since the last registration by the app after which a device is no longer renewed"
+        ),
+    ]
+
+    /// The settings of the devices' users, which the check of their credentials reads.
+    package static let ofUsers: [Setting<IdentitySettings>] = [
+        Setting(
+            "devices.user_ids",
+            \.givenUserIDs,
+            optional: .choice,
+            default: "`kakao` if `kakao.app_id` is set or Kakao's tokens are accepted, otherwise `own`",
+            example: "kakao",
+            "the origin of the devices' user ids. With `kakao`, the devices of a user who unlinks the app are deregistered; with `own`, the service numbers its users itself, and an unlink does not affect devices"
+        ),
+        Setting(
+            "devices.requests_per_minute_per_user",
+            \.requestsPerMinutePerUser,
+            .limit,
+            reloadable: true,
+            "requests with a user's tokens to the device endpoints and to Kakao's calls about the user, beyond which the response is 429; 0: no limit ([rate limits](#rate-limits))"
+        ),
+        Setting(
+            "devices.requests_per_minute_per_address",
+            \.requestsPerMinutePerAddress,
+            .limit,
+            reloadable: true,
+            "such requests from each IPv4 address or IPv6 /64; 0: no limit"
         ),
     ]
 }

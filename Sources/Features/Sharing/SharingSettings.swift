@@ -50,7 +50,32 @@ package struct SharingSettings: SettingsGroup {
             ),
         ] + ImageSettings.settings.map { $0.of(\.images) }
 
+    /// The settings of calls with an app key, which Kakao's client reads.
+    package static let ofCalls: [Setting<KakaoSettings>] = [
+        Setting(
+            "sharing.app_key_calls",
+            \.makesAppKeyCalls,
+            .boolean,
+            "whether the server validates templates and keeps images at Kakao with the app's native app key (or JavaScript key) as Kakao's SDKs do, which Kakao does not offer to servers; needs `sharing.ka_header` ([relay](relay.md#calls-with-an-app-key))"
+        ),
+        Setting(
+            "sharing.ka_header",
+            \.kaHeader,
+            optional: .text,
+            example: "sdk/2.27.3 sdk_type/swift os/ios-17.0 lang/ko-KR device/iPhone origin/com.example.app",
+            "the header field `KA` of these calls. Kakao compares its `origin` with the platforms of the app"
+        ),
+    ]
+
     package func validate(_ reader: SettingsReader, _ kakao: KakaoSettings) throws {
+        if kakao.makesAppKeyCalls {
+            guard kakao.nativeAppKey != nil || kakao.javaScriptKey != nil else {
+                throw reader.error("sharing.app_key_calls", "needs kakao.native_app_key or kakao.javascript_key.")
+            }
+            guard kakao.kaHeader != nil else {
+                throw reader.error("sharing.ka_header", "is required with sharing.app_key_calls.")
+            }
+        }
         // The list of keys is separated by commas, and a key moves from one setting to the other.
         if let signingKey, signingKey.revealed.utf8.contains(UInt8(ascii: ",")) {
             throw reader.error(

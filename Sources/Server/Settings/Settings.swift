@@ -113,8 +113,6 @@ package struct Settings: SettingsGroup {
         guard http.port == 0 || operatorPort != http.port else {
             throw reader.error("http.operator_port", "must not be http.port.")
         }
-        let app = kakao
-        try kakao.validate(reader, app)
         try identity.validate(reader, kakao)
         for feature in featureDeclarations { try feature.validate(reader, &self) }
         try callbacks.validate(reader, sharing)
@@ -124,20 +122,15 @@ package struct Settings: SettingsGroup {
 // MARK: Declarations
 
 extension Settings {
-    /// All settings, in the order of the documents: those of a section follow each other, whatever declares them.
-    static let all: [Setting<Settings>] = {
-        let all = [
-            settings,
-            KakaoSettings.settings.map { $0.of(\.kakao) },
-            IdentitySettings.settings.map { $0.of(\.identity) },
-            featureDeclarations.flatMap(\.settings),
-            JournalSettings.settings.map { $0.of(\.journal) },
-            log,
-        ].flatMap(\.self)
-        let sections = Dictionary(grouping: all, by: \.section)
-        var known: Set<Substring> = []
-        return all.filter { known.insert($0.section).inserted }.flatMap { sections[$0.section] ?? [] }
-    }()
+    /// All settings, in the order of the documents. Those of a section stand in one file, and follow each other.
+    static let all: [Setting<Settings>] = [
+        settings,
+        KakaoSettings.settings.map { $0.of(\.kakao) },
+        IdentitySettings.settings.map { $0.of(\.identity) },
+        featureDeclarations.flatMap(\.settings),
+        JournalSettings.settings.map { $0.of(\.journal) },
+        log,
+    ].flatMap(\.self)
 
     package static let settings: [Setting<Settings>] = [
         Setting("http.host", \.http.host, .text, "the numeric address to listen on"),

@@ -1,7 +1,8 @@
 package import Crypto
 package import Settings
 
-/// The settings of the credentials that the server accepts, and of the users that they stand for.
+/// The settings of the credentials that the server accepts, and of the users that they stand for. Those of `devices.*` are declared in
+/// `DeviceSettings`.
 package struct IdentitySettings: SettingsGroup {
     /// The first operator key, which has all scopes.
     package var operatorKey = Secret("")
@@ -15,6 +16,8 @@ package struct IdentitySettings: SettingsGroup {
     package var backend: Backend?
     /// The origin of the user ids of devices and tokens.
     package var userIDs = UserIDs.kakao
+    /// ``userIDs`` as given; `nil` if it follows from the app.
+    package var givenUserIDs: UserIDs?
     /// The limit of requests of each user to the device endpoints and relayed calls; `nil` for no limit.
     package var requestsPerMinutePerUser: Int? = 60
     /// The limit of such requests from each address; `nil` for no limit.
@@ -129,28 +132,6 @@ package struct IdentitySettings: SettingsGroup {
             example: "/etc/push-server/keys.json",
             "a file with the JSON Web Key Set, read at start"
         ),
-        Setting(
-            "devices.user_ids",
-            \.given.userIDs,
-            optional: .choice,
-            default: "`kakao` if `kakao.app_id` is set or Kakao's tokens are accepted, otherwise `own`",
-            example: "kakao",
-            "the origin of the devices' user ids. With `kakao`, the devices of a user who unlinks the app are deregistered; with `own`, the service numbers its users itself, and an unlink does not affect devices"
-        ),
-        Setting(
-            "devices.requests_per_minute_per_user",
-            \.requestsPerMinutePerUser,
-            .limit,
-            reloadable: true,
-            "requests with a user's tokens to the device endpoints and to Kakao's calls about the user, beyond which the response is 429; 0: no limit ([rate limits](#rate-limits))"
-        ),
-        Setting(
-            "devices.requests_per_minute_per_address",
-            \.requestsPerMinutePerAddress,
-            .limit,
-            reloadable: true,
-            "such requests from each IPv4 address or IPv6 /64; 0: no limit"
-        ),
     ]
 }
 
@@ -164,7 +145,6 @@ extension IdentitySettings {
         var secret: Secret?
         var keysURL: String?
         var keysFile: String?
-        var userIDs: UserIDs?
     }
 
     /// Checks the rules between these settings, and sets the defaults that depend on the app.
@@ -185,7 +165,7 @@ extension IdentitySettings {
         }
         backend = try backend(reader, kakao)
         let acceptsKakaoTokens = acceptsKakaoAccessTokens || acceptsKakaoIDTokens
-        userIDs = given.userIDs ?? (kakao.appID != nil || acceptsKakaoTokens ? .kakao : .own)
+        userIDs = givenUserIDs ?? (kakao.appID != nil || acceptsKakaoTokens ? .kakao : .own)
         guard userIDs == .kakao || !acceptsKakaoTokens else {
             throw reader.error(
                 "devices.user_ids",

@@ -25,9 +25,9 @@ package struct KakaoSettings: SettingsGroup {
     package var requestsPerSecond: Int?
     /// The time limit of calls that declare no other. Tests that hold Kakao's responses back lengthen it.
     package var callTimeout = Duration.seconds(10)
-    /// Whether the server makes calls with an app key, as Kakao's SDKs do.
+    /// Whether the server makes calls with an app key, as Kakao's SDKs do: `sharing.app_key_calls`.
     package var makesAppKeyCalls = false
-    /// The header field `KA` of such calls.
+    /// The header field `KA` of such calls: `sharing.ka_header`.
     package var kaHeader: String?
 
     /// The app keys with which a user may have logged in. ID tokens and account events have one as their audience.
@@ -136,30 +136,7 @@ package struct KakaoSettings: SettingsGroup {
             reloadable: true,
             "push requests to Kakao a second, for each server"
         ),
-        Setting(
-            "sharing.app_key_calls",
-            \.makesAppKeyCalls,
-            .boolean,
-            "whether the server validates templates and keeps images at Kakao with the app's native app key (or JavaScript key) as Kakao's SDKs do, which Kakao does not offer to servers; needs `sharing.ka_header` ([relay](relay.md#calls-with-an-app-key))"
-        ),
-        Setting(
-            "sharing.ka_header",
-            \.kaHeader,
-            optional: .text,
-            example: "sdk/2.27.3 sdk_type/swift os/ios-17.0 lang/ko-KR device/iPhone origin/com.example.app",
-            "the header field `KA` of these calls. Kakao compares its `origin` with the platforms of the app"
-        ),
     ]
-
-    package mutating func validate(_ reader: SettingsReader, _ kakao: KakaoSettings) throws {
-        guard makesAppKeyCalls else { return }
-        guard nativeAppKey != nil || javaScriptKey != nil else {
-            throw reader.error("sharing.app_key_calls", "needs kakao.native_app_key or kakao.javascript_key.")
-        }
-        guard kaHeader != nil else {
-            throw reader.error("sharing.ka_header", "is required with sharing.app_key_calls.")
-        }
-    }
 }
 
 extension SettingKind where Value == HTTPProxy {
