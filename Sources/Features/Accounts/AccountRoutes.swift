@@ -260,17 +260,6 @@ struct AccountRoutes: RouteCollection {
     }
 }
 
-extension AccessToken {
-    static let shape = Shape<AccessToken>(
-        "AccessToken",
-        [
-            .member("access_token", .text, "The access token.", \.text),
-            .member("expires_at", .time, "When it expires.", \.expiresAt),
-            .array("scopes", .text, "The scopes that the user has agreed to.", \.scopes),
-        ]
-    )
-}
-
 /// The place of a user in the list of accounts.
 private struct UserCursor: PageCursor {
     let userID: Int64

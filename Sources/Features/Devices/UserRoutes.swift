@@ -110,14 +110,3 @@ private struct Reconciliation: Sendable {
         ]
     )
 }
-
-extension DeviceDifference {
-    fileprivate static let shape = Shape<DeviceDifference>(
-        "DeviceDifference",
-        [
-            .member("device_id", .text, "The device.", \.key.deviceID),
-            .member("push_type", .text(oneOf: PushType.storedNames), "Its push type.", \.key.pushType.storedName),
-            .member("difference", .choice, "What differs.", \.kind),
-        ]
-    )
-}

@@ -222,19 +222,6 @@ struct TokenRefresher: Sendable {
     }
 }
 
-/// An access token of an account.
-struct AccessToken: Sendable {
-    let text: String
-    let expiresAt: Date
-    let scopes: [String]
-
-    fileprivate init(_ text: String, _ account: StoredTokens) {
-        self.text = text
-        expiresAt = account.accessTokenEndsAt ?? .distantPast
-        scopes = account.scopes
-    }
-}
-
 extension IssuedTokens {
     /// The lifetime of Kakao's refresh tokens in seconds, if it is not said: two months.
     static let refreshTokenLifetime: Int64 = 5_184_000

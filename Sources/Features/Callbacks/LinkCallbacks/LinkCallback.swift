@@ -1,6 +1,7 @@
 import Endpoints
 import FoundationEssentials
 import JSON
+import Postgres
 import Schemas
 import ServiceKit
 import Sharing
@@ -107,5 +108,64 @@ extension String {
     /// rejected because of a phone's input.
     var withoutNUL: String {
         utf8.contains(0) ? String(unicodeScalars.map { $0 == "\0" ? "\u{FFFD}" : Character($0) }) : self
+    }
+}
+
+extension LinkCallback {
+    /// The members of a callback in a response.
+    static let shape = Shape<StoredCall<LinkCallback>>(
+        "LinkCallback",
+        [
+            .member("id", .uuid, "The id of the callback, which sorts by the time of receipt.", \.call.id),
+            .nullable("resource_id", .text, "Kakao's id of the callback.", \.call.resourceID),
+            .member("chat_type", .text, "The kind of chat room.", \.call.chatType),
+            .member("hash_chat_id", .text, "The chat room.", \.call.hashChatID),
+            .nullable(
+                "template_id",
+                Kind<Int64>.integer(0...Int64.max),
+                "The custom template.",
+                \.call.templateID
+            ),
+            .member(
+                "args",
+                .objectText,
+                "The custom arguments. They come from a phone: only with a valid signature are they as the share has them."
+            ) { JSONFragment($0.call.args) },
+            .nullable("share_id", .shareID, "The share, if the signature is valid.", \.call.signature?.shareID),
+            .nullable(
+                "signature",
+                .text(oneOf: ShareSigner.Verdict.names),
+                "Whether this service signed the arguments; `null` if they have no signature.",
+                \.call.signature?.name
+            ),
+            .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
+            .member("stored_at", .time, "When the callback was stored.", \.storedAt),
+        ]
+    )
+}
+
+extension StoredCall<LinkCallback> {
+    /// Decodes the columns from `id` to `stored_at` of ``ListLinkCallbacks``.
+    init(_ column: inout ColumnCursor) throws {
+        let id = try column.next(UUID.self)
+        let resourceID = try column.next(String?.self)
+        let chatType = try column.next(String.self)
+        let hashChatID = try column.next(String.self)
+        let templateID = try column.next(Int64?.self)
+        let args = try column.next([UInt8].self)
+        let signature = try column.next(String?.self)
+        let shareID = try column.next(UUID?.self)
+        let callback = LinkCallback(
+            id: id,
+            resourceID: resourceID,
+            chatType: chatType,
+            hashChatID: hashChatID,
+            templateID: templateID,
+            args: args,
+            signature: ShareSigner.Verdict(name: signature, shareID: shareID.map { ShareID($0) }),
+            receivedAt: try column.next()
+        )
+        let storedAt = try column.next(Date.self)
+        self.init(call: callback, storedAt: storedAt)
     }
 }

@@ -49,36 +49,3 @@ struct LinkCallbackExport: Sendable {
         }
     }
 }
-
-extension LinkCallback {
-    /// The members of a callback in a response.
-    static let shape = Shape<StoredCall<LinkCallback>>(
-        "LinkCallback",
-        [
-            .member("id", .uuid, "The id of the callback, which sorts by the time of receipt.", \.call.id),
-            .nullable("resource_id", .text, "Kakao's id of the callback.", \.call.resourceID),
-            .member("chat_type", .text, "The kind of chat room.", \.call.chatType),
-            .member("hash_chat_id", .text, "The chat room.", \.call.hashChatID),
-            .nullable(
-                "template_id",
-                Kind<Int64>.integer(0...Int64.max),
-                "The custom template.",
-                \.call.templateID
-            ),
-            .member(
-                "args",
-                .objectText,
-                "The custom arguments. They come from a phone: only with a valid signature are they as the share has them."
-            ) { JSONFragment($0.call.args) },
-            .nullable("share_id", .shareID, "The share, if the signature is valid.", \.call.signature?.shareID),
-            .nullable(
-                "signature",
-                .text(oneOf: ShareSigner.Verdict.names),
-                "Whether this service signed the arguments; `null` if they have no signature.",
-                \.call.signature?.name
-            ),
-            .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
-            .member("stored_at", .time, "When the callback was stored.", \.storedAt),
-        ]
-    )
-}

@@ -211,32 +211,6 @@ struct ListLinkCallbacks: PostgresStatement {
     }
 }
 
-extension StoredCall<LinkCallback> {
-    /// Decodes the columns from `id` to `stored_at` of ``ListLinkCallbacks``.
-    init(_ column: inout ColumnCursor) throws {
-        let id = try column.next(UUID.self)
-        let resourceID = try column.next(String?.self)
-        let chatType = try column.next(String.self)
-        let hashChatID = try column.next(String.self)
-        let templateID = try column.next(Int64?.self)
-        let args = try column.next([UInt8].self)
-        let signature = try column.next(String?.self)
-        let shareID = try column.next(UUID?.self)
-        let callback = LinkCallback(
-            id: id,
-            resourceID: resourceID,
-            chatType: chatType,
-            hashChatID: hashChatID,
-            templateID: templateID,
-            args: args,
-            signature: ShareSigner.Verdict(name: signature, shareID: shareID.map { ShareID($0) }),
-            receivedAt: try column.next()
-        )
-        let storedAt = try column.next(Date.self)
-        self.init(call: callback, storedAt: storedAt)
-    }
-}
-
 /// Deletes up to `limit` link callbacks that were received more than `retentionDays` ago, the oldest first. Skips rows
 /// that another server is deleting.
 struct DeleteOldLinkCallbacks: PostgresStatement {

@@ -144,23 +144,3 @@ struct EventRoutes: RouteCollection {
         return page.response(events, KakaoEvent.shape, cursor: \.call.id)
     }
 }
-
-extension KakaoEvent {
-    /// The members of an event in a response.
-    static let shape = Shape<StoredCall<KakaoEvent>>(
-        "Event",
-        [
-            .member("id", .uuid, "The id of the event, which sorts by the time of receipt.", \.call.id),
-            .member("type", .text, "`unlink`, or the URI of a kind of account event.", \.call.type),
-            .nullable("user_id", .userID, "The user.", \.call.userID),
-            .nullable("referrer_type", .text, "The reason, in Kakao's words.", \.call.referrerType),
-            .member(
-                "payload",
-                .objectText,
-                "The other parameters of an unlink notice, or all claims of an account event."
-            ) { JSONFragment($0.call.payload) },
-            .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
-            .member("stored_at", .time, "When the event was stored.", \.storedAt),
-        ]
-    )
-}

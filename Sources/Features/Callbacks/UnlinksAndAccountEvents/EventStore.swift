@@ -140,28 +140,6 @@ struct ListEventsOfType: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> StoredCall<KakaoEvent> { try StoredCall(row) }
 }
 
-extension StoredCall<KakaoEvent> {
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { try StoredCall(&$0) }
-    }
-
-    /// Decodes the columns from `key` to `stored_at` of ``ListEvents``.
-    init(_ column: inout ColumnCursor) throws {
-        let key = try column.next(String.self)
-        let event = try KakaoEvent(
-            id: column.next(),
-            key: key,
-            type: column.next(),
-            userID: column.next(),
-            referrerType: column.next(),
-            payload: column.next(),
-            receivedAt: column.next()
-        )
-        let storedAt = try column.next(Date.self)
-        self.init(call: event, storedAt: storedAt)
-    }
-}
-
 /// Deletes up to `limit` events that were received more than `retentionDays` ago, the oldest first. Skips rows that
 /// another server is deleting.
 struct DeleteOldEvents: PostgresStatement {

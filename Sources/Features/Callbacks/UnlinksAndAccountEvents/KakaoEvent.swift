@@ -2,6 +2,8 @@ import Endpoints
 import FoundationEssentials
 import HTTPServer
 import HTTPTypes
+import JSON
+import Postgres
 import Schemas
 import ServiceKit
 
@@ -86,4 +88,47 @@ extension KakaoEvent {
 
 extension ProblemKind {
     static let otherApp = ProblemKind(.forbidden, "other-app", "The notice is for another app than `kakao.app_id`.")
+}
+
+extension KakaoEvent {
+    /// The members of an event in a response.
+    static let shape = Shape<StoredCall<KakaoEvent>>(
+        "Event",
+        [
+            .member("id", .uuid, "The id of the event, which sorts by the time of receipt.", \.call.id),
+            .member("type", .text, "`unlink`, or the URI of a kind of account event.", \.call.type),
+            .nullable("user_id", .userID, "The user.", \.call.userID),
+            .nullable("referrer_type", .text, "The reason, in Kakao's words.", \.call.referrerType),
+            .member(
+                "payload",
+                .objectText,
+                "The other parameters of an unlink notice, or all claims of an account event."
+            ) { JSONFragment($0.call.payload) },
+            .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
+            .member("stored_at", .time, "When the event was stored.", \.storedAt),
+        ]
+    )
+}
+
+extension StoredCall<KakaoEvent> {
+    /// Decodes a row of ``ListEvents`` and ``ListEventsOfType``.
+    init(_ row: PostgresRow) throws {
+        self = try row.decode { try StoredCall(&$0) }
+    }
+
+    /// Decodes the columns from `key` to `stored_at` of ``ListEvents``.
+    init(_ column: inout ColumnCursor) throws {
+        let key = try column.next(String.self)
+        let event = try KakaoEvent(
+            id: column.next(),
+            key: key,
+            type: column.next(),
+            userID: column.next(),
+            referrerType: column.next(),
+            payload: column.next(),
+            receivedAt: column.next()
+        )
+        let storedAt = try column.next(Date.self)
+        self.init(call: event, storedAt: storedAt)
+    }
 }

@@ -4,6 +4,7 @@ import FoundationEssentials
 import KakaoAPI
 import Postgres
 import Runtime
+import Schemas
 
 /// A store that imports devices from another system into PostgreSQL.
 ///
@@ -206,6 +207,24 @@ extension DeviceImportStore {
         )
         return try await pool.write(release).first ?? (0, false)
     }
+}
+
+extension DeviceImportStore.Result {
+    static let shape = Shape<DeviceImportStore.Result>(
+        "DeviceImport",
+        [
+            .member("lines", .count, "The devices in the file.", \.lines),
+            .member("created", .count, "The devices that were unknown.", \.created),
+            .member("updated", .count, "The known devices that now have the values of the file.", \.updated),
+            .member("unchanged", .count, "The devices that were stored with values at least as recent.", \.unchanged),
+            .member(
+                "displaced",
+                .count,
+                "The devices outside the file that lost their token to one of it.",
+                \.displaced
+            ),
+        ]
+    )
 }
 
 // MARK: Statements

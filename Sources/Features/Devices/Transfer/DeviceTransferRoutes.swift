@@ -135,21 +135,3 @@ struct DeviceTransferRoutes: RouteCollection {
         }
     }
 }
-
-extension DeviceImportStore.Result {
-    fileprivate static let shape = Shape<DeviceImportStore.Result>(
-        "DeviceImport",
-        [
-            .member("lines", .count, "The devices in the file.", \.lines),
-            .member("created", .count, "The devices that were unknown.", \.created),
-            .member("updated", .count, "The known devices that now have the values of the file.", \.updated),
-            .member("unchanged", .count, "The devices that were stored with values at least as recent.", \.unchanged),
-            .member(
-                "displaced",
-                .count,
-                "The devices outside the file that lost their token to one of it.",
-                \.displaced
-            ),
-        ]
-    )
-}

@@ -1,21 +1,6 @@
 import Endpoints
 import KakaoAPI
 import Postgres
-import Schemas
-
-/// A device whose state here differs from Kakao's.
-struct DeviceDifference: Sendable {
-    enum Kind: String, CaseIterable, Sendable {
-        /// Kakao has not confirmed the latest change.
-        case pending
-        case missingAtKakao = "missing_at_kakao"
-        case otherTokenAtKakao = "other_token_at_kakao"
-        case unknownHere = "unknown_here"
-    }
-
-    let key: DeviceKey
-    let kind: Kind
-}
 
 extension DeviceStore {
     /// Compares the devices of a user with Kakao's list, and marks those that differ as pending. Stored devices are
@@ -100,12 +85,5 @@ struct ReconcileDevices: PostgresStatement {
             .texts(listed.map(\.pushToken)),
         ]
     }
-
-    static func decode(_ row: PostgresRow) throws -> DeviceDifference {
-        let (userID, deviceID, pushType, kind) = try row.decode(Int64.self, String.self, PushType.self, String.self)
-        guard let kind = DeviceDifference.Kind(rawValue: kind) else {
-            throw PostgresError(.decoding, detail: "an unknown difference: \(kind)")
-        }
-        return DeviceDifference(key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType), kind: kind)
-    }
+    static func decode(_ row: PostgresRow) throws -> DeviceDifference { try DeviceDifference(row) }
 }

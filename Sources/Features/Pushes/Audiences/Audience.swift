@@ -1,5 +1,6 @@
 import Endpoints
 import FoundationEssentials
+import Postgres
 import Schemas
 
 /// The name of an audience: 1 to 100 letters, digits, `_`, `.` and `-`, all of ASCII.
@@ -38,4 +39,24 @@ struct Audience: Sendable {
     let users: Int64
     /// When the users were last replaced.
     let updatedAt: Date
+}
+
+extension Audience {
+    static let shape = Shape<Audience>(
+        "Audience",
+        [
+            .member("name", .text, "Its name.", \.name.text),
+            .member("users", .count, "The number of its users.", \.users),
+            .member("updated_at", .time, "When its users were last replaced.", \.updatedAt),
+        ]
+    )
+}
+
+extension Audience {
+    /// Decodes the columns `name`, `users` and `updated_at`.
+    init(_ row: PostgresRow) throws {
+        let (text, users, updatedAt) = try row.decode(String.self, Int64.self, Date.self)
+        guard let name = AudienceName(text) else { throw PostgresError(.decoding, detail: "invalid audience name") }
+        self.init(name: name, users: users, updatedAt: updatedAt)
+    }
 }

@@ -185,14 +185,3 @@ extension Kind where Value == AudienceName {
         )
     }
 }
-
-extension Audience {
-    fileprivate static let shape = Shape<Audience>(
-        "Audience",
-        [
-            .member("name", .text, "Its name.", \.name.text),
-            .member("users", .count, "The number of its users.", \.users),
-            .member("updated_at", .time, "When its users were last replaced.", \.updatedAt),
-        ]
-    )
-}

@@ -68,15 +68,6 @@ struct AudienceStore: Sendable {
     }
 }
 
-extension Audience {
-    /// Decodes the columns `name`, `users` and `updated_at`.
-    fileprivate init(_ row: PostgresRow) throws {
-        let (text, users, updatedAt) = try row.decode(String.self, Int64.self, Date.self)
-        guard let name = AudienceName(text) else { throw PostgresError(.decoding, detail: "invalid audience name") }
-        self.init(name: name, users: users, updatedAt: updatedAt)
-    }
-}
-
 // MARK: Statements
 
 /// Inserts the uploaded users as parts of a thousand users each, without duplicates. Returns the number of users.

@@ -134,27 +134,3 @@ private struct ShareStatistics: Sendable {
         ]
     )
 }
-
-extension PeriodCounts {
-    fileprivate static let shape = Shape<PeriodCounts>(
-        "ShareCounts",
-        [
-            .member(
-                "period",
-                .text,
-                "The day or the hour in the time zone: `2026-11-22`, `2026-11-22T15:00`.",
-                \.period
-            ),
-            .member("start", .time, "When the period begins.", \.start),
-            .nullable(
-                "value",
-                .text,
-                "The value of the group; `null` without a group, and for shares without one.",
-                \.value
-            ),
-            .member("arrivals", .count, "The messages that arrived in chat rooms.", \.arrivals),
-            .member("landings", .count, "The visits of landing addresses.", \.landings),
-            .member("conversions", .count, "The reported conversions.", \.conversions),
-        ]
-    )
-}

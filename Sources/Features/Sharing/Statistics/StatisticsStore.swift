@@ -48,17 +48,6 @@ struct StatisticsQuery: Sendable {
     fileprivate var isOfDaysInSeoul: Bool { by == .day && timeZone == "Asia/Seoul" }
 }
 
-/// The counts of a period, of one value if the query has a group.
-struct PeriodCounts: Sendable {
-    /// The period by the clock of the time zone.
-    let period: String
-    let start: Date
-    let value: String?
-    let arrivals: Int64
-    let landings: Int64
-    let conversions: Int64
-}
-
 // MARK: Statements
 
 /// Returns whether a time zone has this name, and is whole hours from UTC on each day of a time. PostgreSQL rejects most
@@ -195,21 +184,6 @@ struct ReadShareStatisticsOfDays: PostgresStatement {
         [.text(query.dimension), .timestamp(query.since), .timestamp(query.until), .int32(query.values)]
     }
     static func decode(_ row: PostgresRow) throws -> PeriodCounts { try PeriodCounts(row) }
-}
-
-extension PeriodCounts {
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            try PeriodCounts(
-                period: column.next(),
-                start: column.next(),
-                value: column.next(),
-                arrivals: column.next(),
-                landings: column.next(),
-                conversions: column.next()
-            )
-        }
-    }
 }
 
 /// Counts up to `limit` events, and returns their number.
