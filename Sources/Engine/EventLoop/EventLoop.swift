@@ -121,18 +121,18 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         var events = [epoll_event](repeating: epoll_event(), count: Self.eventsPerTick)
         now = Self.milliseconds()
         while tick(&events) {}
-        finish()
+        drainAndRelease()
         thread.store(0, ordering: .releasing)
     }
 
     /// Runs the remaining work, then releases everything that the loop holds: most of it holds the loop.
-    private func finish() {
+    private func drainAndRelease() {
         var rounds = 0
         repeat {
-            _ = takeInbox()
+            _ = drainInbox()
             runJobs()
             rounds += 1
-        } while !end(unconditionally: rounds == Self.lastRounds)
+        } while !closeInbox(unconditionally: rounds == Self.lastRounds)
         hooks = []
         jobs = []
         timers = TimerWheel(start: now)
@@ -140,7 +140,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     }
 
     /// Stops accepting work if none is left, or unconditionally in the last round. Returns whether the loop has ended.
-    private func end(unconditionally isLast: Bool) -> Bool {
+    private func closeInbox(unconditionally isLast: Bool) -> Bool {
         inbox.withLock { inbox in
             inbox.hasEnded = isLast || jobs.isEmpty && inbox.jobs.isEmpty && inbox.closures.isEmpty
             return inbox.hasEnded
@@ -155,11 +155,11 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         now = Self.milliseconds()
         mustNotSleep = false
         for index in 0..<ready { dispatch(events[index]) }
-        var isStopping = isCalled && takeInbox()
+        var isStopping = isCalled && drainInbox()
         runJobs()
         if let deadline = timers.nextDeadline, deadline <= now {
             dispatchEventsBeforeTimers(&events)
-            if isCalled, takeInbox() { isStopping = true }
+            if isCalled, drainInbox() { isStopping = true }
             runJobsBeforeTimers()
         }
         for hook in hooks where hook.isActive { hook.run() }
@@ -213,7 +213,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     }
 
     /// Moves the work that other threads enqueued to this loop. Returns whether the loop must stop.
-    private func takeInbox() -> Bool {
+    private func drainInbox() -> Bool {
         isCalled = false
         var closures: [@Sendable () -> Void] = []
         let isStopping = inbox.withLock { inbox in
@@ -406,7 +406,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         let sleeper = Sleeper(loop: self)
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                self.execute { sleeper.begin(delay, continuation) }
+                self.execute { sleeper.sleep(delay, continuation) }
             }
         } onCancel: {
             self.execute { sleeper.cancel() }
@@ -438,22 +438,22 @@ private final class Sleeper: @unchecked Sendable {
         self.loop = loop
     }
 
-    func begin(_ delay: Duration, _ continuation: CheckedContinuation<Void, any Error>) {
+    func sleep(_ delay: Duration, _ continuation: CheckedContinuation<Void, any Error>) {
         guard !isCancelled else {
             continuation.resume(throwing: CancellationError())
             return
         }
         self.continuation = continuation
-        timer = loop.schedule(after: delay) { self.end(.success(())) }
+        timer = loop.schedule(after: delay) { self.resume(with: .success(())) }
     }
 
     func cancel() {
         isCancelled = true
         if let timer { loop.cancel(timer) }
-        end(.failure(CancellationError()))
+        resume(with: .failure(CancellationError()))
     }
 
-    private func end(_ result: Result<Void, any Error>) {
+    private func resume(with result: Result<Void, any Error>) {
         timer = nil
         continuation?.resume(with: result)
         continuation = nil

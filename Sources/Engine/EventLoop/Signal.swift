@@ -33,14 +33,14 @@ package final class Signal: @unchecked Sendable {
     package func wait(atMost limit: Duration) async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                loop.execute { self.begin(continuation, limit) }
+                loop.execute { self.suspend(continuation, limit) }
             }
         } onCancel: {
             self.send()
         }
     }
 
-    private func begin(_ continuation: CheckedContinuation<Void, Never>, _ limit: Duration) {
+    private func suspend(_ continuation: CheckedContinuation<Void, Never>, _ limit: Duration) {
         precondition(waiting == nil, "Only one task may wait for a signal at a time.")
         waiting = continuation
         if isSignalled {

@@ -99,7 +99,7 @@ final class Connection {
     /// Sends a piece of the request's upload. The request may have ended when this returns.
     func send(upload piece: [UInt8]) {
         guard let transfer else { return }
-        guard transfer.takeUpload(piece) else {
+        guard transfer.countUpload(piece) else {
             return fail(.uploadFailed, "the upload could not be read, or has another length than declared")
         }
         write { $0 += piece }
@@ -154,7 +154,7 @@ final class Connection {
         let result = channel.read(into: loop.scratch) { bytes in
             let taken = parser?.receive(bytes) ?? 0
             if transfer?.stream != nil { passOn() }
-            endIfComplete(hasMore: taken < bytes.count)
+            endRequestIfComplete(hasMore: taken < bytes.count)
             return transfer?.stream?.isFull == false || transfer != nil && transfer?.stream == nil
         }
         guard transfer != nil else { return }
@@ -164,7 +164,7 @@ final class Connection {
             if channel.tls != nil, !send() { fail(.connectionLost, "the connection was lost") }
         case .closed:
             _ = parser?.receiveEnd()
-            endIfComplete(hasMore: false)
+            endRequestIfComplete(hasMore: false)
             fail(.connectionLost, "the connection was lost")
         case .lost:
             fail(.connectionLost, "the connection was lost")
@@ -174,7 +174,7 @@ final class Connection {
     /// Passes on what has arrived of a streamed response.
     private func passOn() {
         guard let transfer, let stream = transfer.stream, let head = parser?.head else { return }
-        onPart(transfer, hasPassedHead ? nil : head, parser?.takeBody() ?? [])
+        onPart(transfer, hasPassedHead ? nil : head, parser?.drainBody() ?? [])
         hasPassedHead = true
         watch(reading: !stream.isFull)
     }
@@ -188,7 +188,7 @@ final class Connection {
     }
 
     /// Ends the request if its response is complete or has failed.
-    private func endIfComplete(hasMore: Bool) {
+    private func endRequestIfComplete(hasMore: Bool) {
         guard let parser else { return }
         switch parser.state {
         case .complete:
@@ -198,7 +198,9 @@ final class Connection {
             // request.
             let isClean =
                 channel.isFlushed && transfer?.remainingUploadBytes == 0 && !hasMore && channel.isQuiet(loop.scratch)
-            end(.response(Response(head: head, body: parser.body), keepsAlive: parser.keepsConnection && isClean))
+            endRequest(
+                .response(Response(head: head, body: parser.body), keepsAlive: parser.keepsConnection && isClean)
+            )
         case .failed(.tooLarge): fail(.responseTooLarge, "the response exceeds the size limit")
         case .failed(.malformed(let what)): fail(.badResponse, what)
         case .head, .body, .bodyUntilEnd: break
@@ -206,10 +208,10 @@ final class Connection {
     }
 
     private func fail(_ code: HTTPClientError.Code, _ message: String) {
-        end(.failure(code, message, receivedNothing: parser?.hasBegun == false))
+        endRequest(.failure(code, message, receivedNothing: parser?.hasBegun == false))
     }
 
-    private func end(_ end: End) {
+    private func endRequest(_ end: End) {
         guard let transfer else { return }
         (self.transfer, parser) = (nil, nil)
         watch(reading: true)

@@ -63,7 +63,7 @@ final class Connector: @unchecked Sendable {
     /// Ends the attempt without an outcome.
     func cancel() {
         onEnd = nil
-        end()
+        releaseResources()
     }
 
     /// The host to which the socket is connected.
@@ -101,7 +101,7 @@ final class Connector: @unchecked Sendable {
 
     private func dialed(_ descriptor: consuming FileDescriptor?, _ failure: SystemError) {
         guard let descriptor else {
-            settings.resolver.forget(target.name)
+            settings.resolver.invalidate(target.name)
             guard settings.proxy != nil else { return fail(.cannotConnect, "cannot connect: \(failure.reason)") }
             return fail(.proxy, "cannot connect to \(proxyText): \(failure.reason)")
         }
@@ -212,21 +212,21 @@ final class Connector: @unchecked Sendable {
     private func succeed() {
         guard let channel else { return }
         self.channel = nil
-        finish(.success(channel))
+        complete(with: .success(channel))
     }
 
     private func fail(_ code: HTTPClientError.Code, _ message: String) {
-        finish(.failure(Failure(code: code, message: message)))
+        complete(with: .failure(Failure(code: code, message: message)))
     }
 
-    private func finish(_ result: Result<Channel, Failure>) {
-        end()
+    private func complete(with result: Result<Channel, Failure>) {
+        releaseResources()
         guard let onEnd else { return }
         self.onEnd = nil
         onEnd(result)
     }
 
-    private func end() {
+    private func releaseResources() {
         if case .dialing(let dialer) = stage { dialer.cancel() }
         stage = .ended
         if let timer { loop.cancel(timer) }

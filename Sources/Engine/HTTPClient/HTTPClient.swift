@@ -61,7 +61,7 @@ package final class HTTPClient: Sendable {
     private func outcome(of transfer: Transfer) async -> TransferQueue.Outcome {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                loop.execute { [transfers] in transfers.begin(transfer, continuation) }
+                loop.execute { [transfers] in transfers.submit(transfer, continuation) }
             }
         } onCancel: {
             loop.execute { [transfers] in transfers.cancel(transfer) }

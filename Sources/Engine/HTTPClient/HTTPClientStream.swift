@@ -44,14 +44,14 @@ final class StreamBuffer {
     typealias Reader = CheckedContinuation<Result<[UInt8]?, HTTPClientError>, Never>
 
     /// The number of bytes at which no more is received.
-    private static let limit = 64 * 1024
+    private static let maximumBufferedBytes = 64 * 1024
 
     private var bytes: [UInt8] = []
     private var reader: Reader?
     private var end: Result<Void, HTTPClientError>?
 
     /// Whether nothing more should be received for now.
-    var isFull: Bool { bytes.count >= Self.limit }
+    var isFull: Bool { bytes.count >= Self.maximumBufferedBytes }
 
     func append(_ piece: [UInt8]) {
         guard !piece.isEmpty else { return }

@@ -58,13 +58,13 @@ struct HostQueue {
         return nil
     }
 
-    /// Keeps a connection for the next request.
-    mutating func keep(_ connection: Connection) {
+    /// Adds an idle connection for the next request.
+    mutating func addIdle(_ connection: Connection) {
         idle.append(connection)
     }
 
     /// Removes and returns the most recently used idle connection.
-    mutating func takeIdle() -> Connection? {
+    mutating func popIdle() -> Connection? {
         idle.popLast()
     }
 

@@ -99,7 +99,7 @@ final class Transfer: @unchecked Sendable {
     }
 
     /// Counts a piece of the upload. Returns `false` if it is empty or too long.
-    func takeUpload(_ piece: [UInt8]) -> Bool {
+    func countUpload(_ piece: [UInt8]) -> Bool {
         guard !piece.isEmpty, piece.count <= remainingUploadBytes else { return false }
         remainingUploadBytes -= piece.count
         return true

@@ -34,7 +34,7 @@ final class TransferQueue: @unchecked Sendable {
     // MARK: Calls from outside
 
     /// Starts a request. The continuation is resumed exactly once, with the response or an error.
-    func begin(_ transfer: Transfer, _ continuation: CheckedContinuation<Outcome, Never>) {
+    func submit(_ transfer: Transfer, _ continuation: CheckedContinuation<Outcome, Never>) {
         loop.preconditionOnLoop()
         guard case .new = transfer.state else {
             // The task was cancelled before it got here.
@@ -53,14 +53,14 @@ final class TransferQueue: @unchecked Sendable {
             setTimer(transfer)
             try admit(transfer, to: destination)
         } catch {
-            finish(transfer, .failure(error))
+            fail(transfer, error)
         }
     }
 
     /// Ends a request at once, with the error `canceled`.
     func cancel(_ transfer: Transfer) {
         loop.preconditionOnLoop()
-        finish(transfer, .failure(transfer.failure(.canceled, "the task was cancelled")))
+        fail(transfer, transfer.failure(.canceled, "the task was cancelled"))
     }
 
     /// Ends every request and closes every connection. No request starts afterwards.
@@ -71,7 +71,7 @@ final class TransferQueue: @unchecked Sendable {
         // The queues are emptied first, so that a request that ends cannot start the next one.
         let waiting = hosts.keys.flatMap { hosts[$0]?.removeWaiting() ?? [] }
         for transfer in waiting + Array(running.values) {
-            finish(transfer, .failure(transfer.failure(.shutDown, "the client was shut down")))
+            fail(transfer, transfer.failure(.shutDown, "the client was shut down"))
         }
         for host in hosts.values { for connection in host.idle { connection.close() } }
         hosts = [:]
@@ -100,7 +100,7 @@ final class TransferQueue: @unchecked Sendable {
     private func setTimer(_ transfer: Transfer) {
         let time = transfer.request.totalTimeout ?? settings.totalTimeout
         transfer.timer = loop.schedule(after: time) { [self] in
-            finish(transfer, .failure(transfer.failure(.timedOut, "timed out after \(time.wholeMilliseconds) ms")))
+            fail(transfer, transfer.failure(.timedOut, "timed out after \(time.wholeMilliseconds) ms"))
         }
     }
 
@@ -119,10 +119,10 @@ final class TransferQueue: @unchecked Sendable {
     /// Sends a request that its queue has admitted.
     private func start(_ transfer: Transfer, _ destination: Destination) {
         guard !isExpired(transfer) else {
-            finish(transfer, .failure(expiry(of: transfer)))
+            fail(transfer, expiry(of: transfer))
             return leave(destination)
         }
-        while let connection = hosts[destination]?.takeIdle() {
+        while let connection = hosts[destination]?.popIdle() {
             if send(transfer, on: connection) { return }
         }
         connect(transfer, destination)
@@ -170,19 +170,19 @@ final class TransferQueue: @unchecked Sendable {
     ) {
         switch result {
         case .failure(let failure):
-            finish(transfer, .failure(transfer.failure(failure.code, failure.message)))
+            fail(transfer, transfer.failure(failure.code, failure.message))
         case .success(let channel):
             let connection = Connection(channel, destination: destination, loop: loop)
             guard connection.start() else {
                 connection.close()
-                return finish(transfer, .failure(transfer.failure(.internalFailure, "the loop has no memory")))
+                return fail(transfer, transfer.failure(.internalFailure, "the loop has no memory"))
             }
             connection.onEnd = { [self] in ended($0, $1, $2) }
             connection.onPart = { [self] in received($0, $1, $2) }
             connection.onIdleEnd = { [self] connection in
                 hosts[connection.destination]?.removeIdle(connection)
                 connection.close()
-                forgetIfEmpty(connection.destination)
+                removeHostIfEmpty(connection.destination)
             }
             run(transfer, on: connection)
         }
@@ -191,11 +191,11 @@ final class TransferQueue: @unchecked Sendable {
     private func run(_ transfer: Transfer, on connection: Connection) {
         transfer.state = .running(connection)
         running[ObjectIdentifier(transfer)] = transfer
-        guard !isExpired(transfer) else { return finish(transfer, .failure(expiry(of: transfer))) }
+        guard !isExpired(transfer) else { return fail(transfer, expiry(of: transfer)) }
         connection.send(transfer, &encoder, settings)
     }
 
-    /// Passes on the head of a streamed response, or a part of its body. The time limit begins anew.
+    /// Passes on the head of a streamed response, or a part of its body. The time limit restarts.
     private func received(_ transfer: Transfer, _ head: ResponseParser.Head?, _ part: [UInt8]) {
         if let timer = transfer.timer { loop.cancel(timer) }
         transfer.timer = nil
@@ -227,7 +227,7 @@ final class TransferQueue: @unchecked Sendable {
             if connection.wasUsed, receivedNothing, code == .connectionLost, transfer.mayBeSentAgain {
                 connect(transfer, connection.destination)
             } else {
-                finish(transfer, .failure(transfer.failure(code, message)))
+                fail(transfer, transfer.failure(code, message))
             }
         }
     }
@@ -235,25 +235,25 @@ final class TransferQueue: @unchecked Sendable {
     /// Passes a finished request's place to the next waiting request that has not expired, and keeps its connection if
     /// there is one to reuse.
     private func leave(_ destination: Destination, _ connection: Connection? = nil) {
-        if let connection { keep(connection) }
+        if let connection { addIdle(connection) }
         while let next = hosts[destination]?.leave() {
             guard isExpired(next) else { return start(next, destination) }
-            finish(next, .failure(expiry(of: next)))
+            fail(next, expiry(of: next))
         }
-        forgetIfEmpty(destination)
+        removeHostIfEmpty(destination)
     }
 
-    private func forgetIfEmpty(_ destination: Destination) {
+    private func removeHostIfEmpty(_ destination: Destination) {
         if hosts[destination]?.isEmpty == true { hosts[destination] = nil }
     }
 
-    /// Ends a request without a response, once, in any state. Its connection is closed.
-    private func finish(_ transfer: Transfer, _ outcome: Outcome) {
+    /// Fails a request without a response, once, in any state. Its connection is closed.
+    private func fail(_ transfer: Transfer, _ error: HTTPClientError) {
         let state = transfer.state
         if case .finished = state { return }
         transfer.state = .finished
         running[ObjectIdentifier(transfer)] = nil
-        resume(transfer, outcome)
+        resume(transfer, .failure(error))
         switch state {
         case .connecting(let connector): connector.cancel()
         case .running(let connection): connection.close()
@@ -279,8 +279,8 @@ final class TransferQueue: @unchecked Sendable {
         return min(maximumIdleMilliseconds, UInt64(max(0, min(seconds, 3600) - 1)) * 1000)
     }
 
-    private func keep(_ connection: Connection) {
-        hosts[connection.destination]?.keep(connection)
+    private func addIdle(_ connection: Connection) {
+        hosts[connection.destination]?.addIdle(connection)
         closeIdle(at: connection.idleUntil)
     }
 
@@ -298,7 +298,7 @@ final class TransferQueue: @unchecked Sendable {
         for destination in Array(hosts.keys) {
             for connection in hosts[destination]?.removeIdle(at: loop.now) ?? [] { connection.close() }
             for connection in hosts[destination]?.idle ?? [] { next = min(next, connection.idleUntil) }
-            forgetIfEmpty(destination)
+            removeHostIfEmpty(destination)
         }
         closeIdle(at: next)
     }

@@ -75,13 +75,13 @@ package struct JSONWriter: Sendable {
         ///
         /// - Parameter name: The name. Duplicates are not checked, and our own parser rejects them.
         package mutating func member(_ name: String, _ value: some JSONWritable) {
-            begin(name)
+            writeName(name)
             value.write(to: &writer)
         }
 
         /// Writes a member whose value `body` writes, exactly one.
         package mutating func member(_ name: String, writtenBy body: (inout JSONWriter) -> Void) {
-            begin(name)
+            writeName(name)
             body(&writer)
         }
 
@@ -90,7 +90,7 @@ package struct JSONWriter: Sendable {
             _ name: String,
             _ body: (inout Members) throws(Failure) -> Void
         ) throws(Failure) {
-            begin(name)
+            writeName(name)
             try writer.object(body)
         }
 
@@ -99,11 +99,11 @@ package struct JSONWriter: Sendable {
             _ name: String,
             _ body: (inout Elements) throws(Failure) -> Void
         ) throws(Failure) {
-            begin(name)
+            writeName(name)
             try writer.array(body)
         }
 
-        private mutating func begin(_ name: String) {
+        private mutating func writeName(_ name: String) {
             if !isFirst { writer.append(UInt8(ascii: ",")) }
             isFirst = false
             writer.string(name)
@@ -122,13 +122,13 @@ package struct JSONWriter: Sendable {
 
         /// Writes an element.
         package mutating func element(_ value: some JSONWritable) {
-            begin()
+            writeSeparator()
             value.write(to: &writer)
         }
 
         /// Writes an element that `body` writes, exactly one value.
         package mutating func element(writtenBy body: (inout JSONWriter) -> Void) {
-            begin()
+            writeSeparator()
             body(&writer)
         }
 
@@ -136,7 +136,7 @@ package struct JSONWriter: Sendable {
         package mutating func object<Failure: Error>(
             _ body: (inout Members) throws(Failure) -> Void
         ) throws(Failure) {
-            begin()
+            writeSeparator()
             try writer.object(body)
         }
 
@@ -144,11 +144,11 @@ package struct JSONWriter: Sendable {
         package mutating func array<Failure: Error>(
             _ body: (inout Elements) throws(Failure) -> Void
         ) throws(Failure) {
-            begin()
+            writeSeparator()
             try writer.array(body)
         }
 
-        private mutating func begin() {
+        private mutating func writeSeparator() {
             if !isFirst { writer.append(UInt8(ascii: ",")) }
             isFirst = false
         }

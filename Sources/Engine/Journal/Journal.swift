@@ -351,7 +351,7 @@ package final class Journal: @unchecked Sendable {
     /// - Throws: `SystemError` when a rejected record cannot be kept. The batch is then not confirmed.
     package func confirm(_ batch: Batch, rejected: [Int] = []) async throws {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-            reading.async { continuation.resume(with: Result { try self.finish(batch, rejected) }) }
+            reading.async { continuation.resume(with: Result { try self.applyConfirmation(of: batch, rejected) }) }
         }
     }
 
@@ -384,15 +384,15 @@ package final class Journal: @unchecked Sendable {
             if !records.isEmpty {
                 return Batch(records: records, file: progress.file.name, start: progress.next, end: offset)
             }
-            giveUp(progress)
+            abandon(progress)
         }
         return nil
     }
 
-    private func finish(_ batch: Batch, _ rejected: [Int]) throws(SystemError) {
+    private func applyConfirmation(of batch: Batch, _ rejected: [Int]) throws(SystemError) {
         for index in rejected where batch.records.indices.contains(index) {
             let name = "\(batch.file)-\(batch.start)-\(index).json"
-            try directory.keepRejected(batch.records[index].payload, name: name, operations)
+            try directory.storeRejected(batch.records[index].payload, name: name, operations)
         }
         if !rejected.isEmpty {
             let count = directory.rejectedCount()
@@ -470,7 +470,7 @@ package final class Journal: @unchecked Sendable {
     }
 
     /// Stops replaying a file that was intact when it was written or adopted, and keeps the file.
-    private func giveUp(_ progress: FileProgress) {
+    private func abandon(_ progress: FileProgress) {
         state.withLock { state in
             guard let index = state.index(progress.file.name) else { return }
             state.files[index].isDamaged = true

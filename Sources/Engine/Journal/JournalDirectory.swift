@@ -118,9 +118,9 @@ struct JournalDirectory: Sendable {
         unlink("\(path)/\(name)")
     }
 
-    /// Keeps a record that the database has rejected. The name is the same on each attempt, so that the record is kept
+    /// Stores a record that the database has rejected. The name is the same on each attempt, so that the record is kept
     /// once.
-    func keepRejected(_ payload: [UInt8], name: String, _ operations: FileOperations) throws(SystemError) {
+    func storeRejected(_ payload: [UInt8], name: String, _ operations: FileOperations) throws(SystemError) {
         let final = "\(rejectedPath)/\(name)"
         let temporary = "\(path)/\(name)\(Self.newSuffix)"
         let rawValue = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)

@@ -5,7 +5,7 @@ extension PostgresSettings {
     /// Calls `body` on `loop`, possibly before this returns, with the numeric addresses of each host: none for a directory
     /// of Unix sockets, `nil` for an unknown name. Fails if no host is known.
     ///
-    /// libpq would resolve the hosts in `PQconnectStart` and block. Names are looked up anew each time, since a failover
+    /// libpq would resolve the hosts in `PQconnectStart` and block. Names are looked up each time, since a failover
     /// may have moved them.
     static func resolve(
         _ hosts: [String],
@@ -14,7 +14,7 @@ extension PostgresSettings {
     ) {
         let names = Set(hosts.filter { addressesWithoutLookUp(of: $0) == nil })
         guard !names.isEmpty else { return body(.success(hosts.map(addressesWithoutLookUp))) }
-        NameResolver.system.lookUpAnew(names, on: loop) { found in
+        NameResolver.system.refreshAddresses(of: names, on: loop) { found in
             let addresses = hosts.map { host in
                 addressesWithoutLookUp(of: host) ?? (try? found[host]?.get())?.map(\.host)
             }

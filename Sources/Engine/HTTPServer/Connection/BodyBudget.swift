@@ -8,7 +8,7 @@ import Synchronization
 final class BodyBudget: Sendable {
     /// The bytes per connection that are not counted. Registrations, and the calls from Kakao that come only once, are
     /// smaller; they are accepted however many large bodies there are. With 10,000 connections this is 40 MiB.
-    static let uncounted = 4096
+    static let uncountedBytes = 4096
 
     private let limit: Atomic<Int>
     private let held = Atomic<Int>(0)
@@ -26,7 +26,7 @@ final class BodyBudget: Sendable {
     var count: Int { held.load(ordering: .relaxed) }
 
     /// Reserves `bytes`. Returns whether the budget allowed it; if not, nothing is reserved.
-    func take(_ bytes: Int) -> Bool {
+    func reserve(_ bytes: Int) -> Bool {
         guard held.add(bytes, ordering: .relaxed).newValue > limit.load(ordering: .relaxed) else { return true }
         held.subtract(bytes, ordering: .relaxed)
         return false

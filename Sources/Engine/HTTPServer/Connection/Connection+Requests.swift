@@ -23,15 +23,15 @@ extension Connection {
         case .handle(let route, let check):
             // A request that is too large is rejected without the check.
             if let check, !isTooLarge(head, for: route) {
-                finish(check, of: request, for: route)
+                runCheck(check, of: request, for: route)
             } else {
-                begin(request, route)
+                readBody(of: request, for: route)
             }
         }
     }
 
     /// Runs the asynchronous part of a route's check. The connection reads nothing of the body meanwhile.
-    private func finish(_ check: @escaping PendingCheck, of request: Request, for route: Route) {
+    private func runCheck(_ check: @escaping PendingCheck, of request: Request, for route: Route) {
         self.request = request
         task = Task(executorPreference: loop) { [self] in
             var error: (any Error)?
@@ -41,7 +41,7 @@ extension Connection {
                 // The request may have been refused meanwhile, for lack of memory.
                 guard self.request.take() != nil else { return }
                 switch rejection {
-                case nil: begin(request, route)
+                case nil: readBody(of: request, for: route)
                 case .some(let response?): respond(response, to: request)
                 case .some(nil): close()
                 }
@@ -61,7 +61,7 @@ extension Connection {
 
     /// Starts to read the body of an admitted request, either for the handler to stream or before the handler is
     /// called.
-    private func begin(_ request: Request, _ route: Route) {
+    private func readBody(of request: Request, for route: Route) {
         if route.check != nil, request.exemptsConnection { server.exempt(self) }
         do throws(ProtocolError) {
             if case .streaming(let limit, let answer) = route.handler {
@@ -169,7 +169,7 @@ extension Connection {
             respond(response, to: request)
         } else {
             let id = RequestID()
-            server.application.note(
+            server.application.recordRefusal(
                 Refusal(error: error, remoteAddress: remoteAddress, id: id.text, status: error.status)
             )
             server.requests.record(route: 0, status: error.status.code, milliseconds: 0, problem: response.problem)
@@ -178,7 +178,7 @@ extension Connection {
     }
 
     private func respond(_ response: consuming Response, to request: Request) {
-        server.application.finish(&response, to: request)
+        server.application.decorate(&response, for: request)
         server.requests.record(
             route: request.route,
             status: response.status.code,
@@ -238,7 +238,7 @@ extension Connection {
         task = Task(executorPreference: loop) { [self] in
             do {
                 try await body(writer)
-                endPieces(isChunked: isChunked)
+                completeStreamedResponse(isChunked: isChunked)
             } catch {
                 if !Task.isCancelled { server.logger.error("Response cut off", metadata: ["error": "\(error)"]) }
                 close()
@@ -277,7 +277,7 @@ extension Connection {
         for writer in writers { writer.complete(result) }
     }
 
-    private func endPieces(isChunked: Bool) {
+    private func completeStreamedResponse(isChunked: Bool) {
         loop.preconditionOnLoop()
         guard isOpen else { return }
         task = nil

@@ -161,7 +161,7 @@ final class Connection: @unchecked Sendable {
                 return
             case .failed:
                 // The engine holds the TLS alert that gives the reason. It is still sent.
-                end(.close)
+                closeWhenSent(.close)
                 return
             }
         }
@@ -177,7 +177,7 @@ final class Connection: @unchecked Sendable {
         if input.isEmpty {
             let taken = process(bytes)
             // Nearly always everything is consumed and there is nothing to count.
-            guard taken < bytes.count || bodyBytes > BodyBudget.uncounted || reserved > 0 else { return }
+            guard taken < bytes.count || bodyBytes > BodyBudget.uncountedBytes || reserved > 0 else { return }
             if taken < bytes.count, isOpen, farewell == nil { input.append(contentsOf: bytes[taken...]) }
         } else {
             input.append(contentsOf: bytes)
@@ -197,8 +197,8 @@ final class Connection: @unchecked Sendable {
     ///
     /// - Returns: Whether the budget allowed it. If not, the connection must drop the bytes.
     private func reserve() -> Bool {
-        let bytes = isOpen ? max(0, input.count + bodyBytes - BodyBudget.uncounted) : 0
-        guard bytes <= reserved || server.budget.take(bytes - reserved) else { return false }
+        let bytes = isOpen ? max(0, input.count + bodyBytes - BodyBudget.uncountedBytes) : 0
+        guard bytes <= reserved || server.budget.reserve(bytes - reserved) else { return false }
         if bytes < reserved { server.budget.release(reserved - bytes) }
         reserved = bytes
         return true
@@ -235,7 +235,7 @@ final class Connection: @unchecked Sendable {
             let rest = UnsafeRawBufferPointer(rebasing: bytes[taken...])
             let (count, action) = state.read(rest) { run in receiveBody(run) }
             taken += count
-            if bodyBytes > BodyBudget.uncounted, !reserve() {
+            if bodyBytes > BodyBudget.uncountedBytes, !reserve() {
                 perform(state.hasNoRoom())
                 break
             }
@@ -246,7 +246,7 @@ final class Connection: @unchecked Sendable {
             perform(action)
         }
         bodyBuffer?.deliver()
-        if state.wait == .body { note(progress: taken) }
+        if state.wait == .body { recordProgress(taken) }
         return taken
     }
 
@@ -259,8 +259,8 @@ final class Connection: @unchecked Sendable {
         case .endBody: endBody()
         case .failBody(let error): bodyBuffer?.fail(error)
         case .refuse(let error): refuse(error)
-        case .linger: end(.linger)
-        case .close: end(.close)
+        case .linger: closeWhenSent(.linger)
+        case .close: closeWhenSent(.close)
         }
     }
 
@@ -302,7 +302,7 @@ final class Connection: @unchecked Sendable {
     func flush() {
         guard isOpen else { return }
         let (taken, result) = output.send(to: socket)
-        if waiting == .room { note(progress: taken) }
+        if waiting == .room { recordProgress(taken) }
         switch result {
         case .failed:
             close()
@@ -311,7 +311,7 @@ final class Connection: @unchecked Sendable {
             isBlocked = true
         case .empty where farewell != nil:
             isBlocked = false
-            finish()
+            closeOrLinger()
         case .empty:
             isBlocked = false
             answerWriters(.success(()))
@@ -382,7 +382,7 @@ final class Connection: @unchecked Sendable {
 
     /// Records bytes that the peer has sent or taken. Each time they reach the minimum for one body timeout, the
     /// timeout restarts. A body may therefore have any length, but not be arbitrarily slow.
-    private func note(progress count: Int) {
+    private func recordProgress(_ count: Int) {
         progress += count
         if progress >= server.bytesForBodyTime { waiting = nil }
     }
@@ -409,17 +409,17 @@ final class Connection: @unchecked Sendable {
     }
 
     /// Sends the remaining output, then closes as `farewell` says. No further request is accepted.
-    private func end(_ farewell: Farewell) {
+    private func closeWhenSent(_ farewell: Farewell) {
         guard isOpen, self.farewell == nil else { return }
         self.farewell = farewell
         input = []
         tls?.close()
         drainTLS()
-        if output.isEmpty { finish() }
+        if output.isEmpty { closeOrLinger() }
     }
 
     /// Closes the connection, or its sending side, after all output is sent.
-    private func finish() {
+    private func closeOrLinger() {
         guard farewell == .linger, !peerHasClosed else {
             close()
             return

@@ -38,8 +38,8 @@ final class ConnectionLimit: Sendable {
         for body in waiting { body() }
     }
 
-    /// Takes a place. Returns whether one was free.
-    func take() -> Bool {
+    /// Acquires a place. Returns whether one was free.
+    func acquire() -> Bool {
         state.withLock { state in
             guard state.count < state.maximum else { return false }
             state.count += 1

@@ -99,7 +99,7 @@ final class LoopServer: @unchecked Sendable {
     private func accept() {
         guard let descriptor = listener?.rawValue else { return }
         for _ in 0..<Self.acceptsPerTick {
-            guard limit.take() else {
+            guard limit.acquire() else {
                 // New connections wait in the kernel's queue until one ends.
                 setAccepting(false)
                 limit.notify { self.loop.execute { self.setAccepting(true) } }
@@ -109,7 +109,7 @@ final class LoopServer: @unchecked Sendable {
         }
     }
 
-    /// Accepts a connection for a place that was taken, or releases the place. Returns whether there may be more
+    /// Accepts a connection for a place that was acquired, or releases the place. Returns whether there may be more
     /// connections.
     private func acceptOne(_ listener: Int32) -> Bool {
         var storage = sockaddr_storage()
@@ -135,22 +135,22 @@ final class LoopServer: @unchecked Sendable {
             return false
         }
         pause = Self.shortestPause
-        take(FileDescriptor(owning: descriptor), from: SocketAddress(storage))
+        admit(FileDescriptor(owning: descriptor), from: SocketAddress(storage))
         return true
     }
 
     /// Starts a connection. If its address has no place left, its longest idle connection is closed to make room. If
     /// none is idle on this loop, the other loops are asked.
-    private func take(_ descriptor: consuming FileDescriptor, from address: SocketAddress) {
+    private func admit(_ descriptor: consuming FileDescriptor, from address: SocketAddress) {
         if limit.assign(to: address) || closeIdle(of: address.network) && limit.assign(to: address) {
             start(descriptor, from: address)
         } else {
-            takeLater(AcceptedSocket(descriptor: descriptor, address: address), asking: others[...])
+            admitWhenRoom(AcceptedSocket(descriptor: descriptor, address: address), asking: others[...])
         }
     }
 
     /// Starts a connection once one of the other loops has made room for it, or closes it if none can.
-    private func takeLater(_ socket: AcceptedSocket, asking servers: ArraySlice<LoopServer>) {
+    private func admitWhenRoom(_ socket: AcceptedSocket, asking servers: ArraySlice<LoopServer>) {
         guard let server = servers.first else {
             limit.release(nil)
             recordRefusal(socket.address)
@@ -162,7 +162,7 @@ final class LoopServer: @unchecked Sendable {
                 // Another connection may have taken the place meanwhile.
                 guard hasRoom, registration != nil, limit.assign(to: socket.address),
                     let descriptor = socket.takeDescriptor()
-                else { return takeLater(socket, asking: registration == nil ? [] : servers.dropFirst()) }
+                else { return admitWhenRoom(socket, asking: registration == nil ? [] : servers.dropFirst()) }
                 start(descriptor, from: socket.address)
             }
         }

@@ -10,7 +10,7 @@ package struct RequestBody: AsyncSequence, Sendable {
         fileprivate let buffer: RequestBodyBuffer
 
         package mutating func next() async throws -> [UInt8]? {
-            try await Promise.value(on: buffer.loop) { [buffer] promise in buffer.take(promise) }
+            try await Promise.value(on: buffer.loop) { [buffer] promise in buffer.read(promise) }
         }
     }
 
@@ -31,21 +31,21 @@ final class RequestBodyBuffer: @unchecked Sendable {
     }
 
     /// The number of bytes beyond which the connection is not read: one read of the socket.
-    private static let limit = 64 * 1024
+    private static let maximumBufferedBytes = 64 * 1024
 
     let loop: EventLoop
     private var bytes: [UInt8] = []
     private var end: End?
     private var reader: Promise<[UInt8]?>?
     /// Notifies the connection that the handler wants more bytes. `nil` once the body has ended.
-    private var onTake: (() -> Void)?
+    private var onRead: (() -> Void)?
 
-    init(loop: EventLoop, onTake: @escaping () -> Void) {
+    init(loop: EventLoop, onRead: @escaping () -> Void) {
         self.loop = loop
-        self.onTake = onTake
+        self.onRead = onRead
     }
 
-    var isFull: Bool { bytes.count >= Self.limit }
+    var isFull: Bool { bytes.count >= Self.maximumBufferedBytes }
 
     // MARK: Calls by the connection
 
@@ -59,7 +59,7 @@ final class RequestBodyBuffer: @unchecked Sendable {
         loop.preconditionOnLoop()
         guard let reader, !bytes.isEmpty else { return }
         self.reader = nil
-        reader.complete(.success(takeBytes()))
+        reader.complete(.success(drainBytes()))
     }
 
     /// Marks the body as complete.
@@ -76,7 +76,7 @@ final class RequestBodyBuffer: @unchecked Sendable {
         loop.preconditionOnLoop()
         guard self.end == nil else { return }
         self.end = end
-        onTake = nil
+        onRead = nil
         deliver()
         guard let reader else { return }
         self.reader = nil
@@ -85,10 +85,10 @@ final class RequestBodyBuffer: @unchecked Sendable {
 
     // MARK: Calls by the handler
 
-    func take(_ promise: Promise<[UInt8]?>) {
+    func read(_ promise: Promise<[UInt8]?>) {
         loop.preconditionOnLoop()
         if !bytes.isEmpty {
-            promise.complete(.success(takeBytes()))
+            promise.complete(.success(drainBytes()))
         } else if let end {
             answer(promise, end)
         } else {
@@ -96,10 +96,10 @@ final class RequestBodyBuffer: @unchecked Sendable {
             reader = promise
         }
         // Called last, because it may deliver the next piece at once.
-        onTake?()
+        onRead?()
     }
 
-    private func takeBytes() -> [UInt8] {
+    private func drainBytes() -> [UInt8] {
         var taken: [UInt8] = []
         swap(&taken, &bytes)
         return taken

@@ -119,11 +119,11 @@ package final class Application: Sendable {
         )
     }
 
-    func finish(_ response: inout Response, to request: Request) {
+    func decorate(_ response: inout Response, for request: Request) {
         for step in middleware.reversed() { step.send(&response, to: request) }
     }
 
-    func note(_ refusal: Refusal) {
+    func recordRefusal(_ refusal: Refusal) {
         for step in middleware { step.refuse(refusal) }
     }
 }

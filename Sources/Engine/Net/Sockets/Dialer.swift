@@ -68,18 +68,18 @@ package final class Dialer {
     /// Closes all sockets. ``onEnd`` is not called any more.
     package func cancel() {
         onEnd = nil
-        end()
+        closeAttempts()
     }
 
     private func tryNext() {
         if let timer { loop.cancel(timer) }
         timer = nil
         guard let address = addresses.popFirst() else {
-            if attempts.isEmpty { timer = loop.schedule(after: .zero) { [self] in finish(nil) } }
+            if attempts.isEmpty { timer = loop.schedule(after: .zero) { [self] in complete(with: nil) } }
             return
         }
         do {
-            attempts.append(try begin(address))
+            attempts.append(try startAttempt(to: address))
         } catch {
             failure = error
             return tryNext()
@@ -87,7 +87,7 @@ package final class Dialer {
         if !addresses.isEmpty { timer = loop.schedule(after: Self.attemptDelay) { [self] in tryNext() } }
     }
 
-    private func begin(_ address: SocketAddress) throws(SystemError) -> Attempt {
+    private func startAttempt(to address: SocketAddress) throws(SystemError) -> Attempt {
         let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let number = socket(address.isV6 ? AF_INET6 : AF_INET, type, 0)
         guard number >= 0 else { throw SystemError(call: "socket") }
@@ -112,20 +112,20 @@ package final class Dialer {
         getsockopt(attempt.socket, SOL_SOCKET, SO_ERROR, &code, &length)
         if let registration = attempt.registration { loop.deregister(registration) }
         attempts.removeAll { $0 === attempt }
-        guard code != 0 else { return finish(attempt) }
+        guard code != 0 else { return complete(with: attempt) }
         failure = SystemError(call: "connect", code: code)
         tryNext()
     }
 
-    private func finish(_ attempt: Attempt?) {
-        end()
+    private func complete(with attempt: Attempt?) {
+        closeAttempts()
         guard let onEnd else { return }
         self.onEnd = nil
         guard let attempt, let descriptor = attempt.descriptor.take() else { return onEnd(nil, failure) }
         onEnd(descriptor, failure)
     }
 
-    private func end() {
+    private func closeAttempts() {
         if let timer { loop.cancel(timer) }
         timer = nil
         for attempt in attempts {

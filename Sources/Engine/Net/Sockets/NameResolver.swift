@@ -34,7 +34,7 @@ package final class NameResolver: Sendable {
     /// The maximum number of callers that wait for one name. Without this limit, a resolver that never responds would
     /// collect them forever.
     private static let maximumWaiting = 10_000
-    /// The number of names at which the expired ones are forgotten.
+    /// The number of names at which the expired ones are evicted.
     private static let maximumNames = 256
 
     private struct Known {
@@ -75,17 +75,17 @@ package final class NameResolver: Sendable {
         await withCheckedContinuation { continuation in answer(host) { continuation.resume(returning: $0) } }
     }
 
-    /// Calls `body` on `loop` with the addresses of several hosts, each of which is looked up anew.
+    /// Calls `body` on `loop` with the addresses of several hosts, bypassing the cache.
     ///
     /// - Parameter hosts: At least one.
-    package func lookUpAnew(
-        _ hosts: Set<String>,
+    package func refreshAddresses(
+        of hosts: Set<String>,
         on loop: EventLoop,
         _ body: @escaping @Sendable ([String: Answer]) -> Void
     ) {
         let answers = Locked<[String: Answer]>([:])
         for host in hosts {
-            forget(host)
+            invalidate(host)
             addresses(of: host, on: loop) { answer in
                 let all = answers.withLock { answers in
                     answers[host] = answer
@@ -112,8 +112,8 @@ package final class NameResolver: Sendable {
         beginLookUps()
     }
 
-    /// Forgets the addresses of a host, none of which could be reached.
-    package func forget(_ host: String) {
+    /// Invalidates the cached addresses of a host, none of which could be reached.
+    package func invalidate(_ host: String) {
         state.withLock { $0.known[host] = nil }
     }
 
@@ -126,11 +126,11 @@ package final class NameResolver: Sendable {
         }
         for name in names {
             // A serial queue has a thread of its own, however many blocks of others wait.
-            DispatchQueue(label: "resolver").async { self.finish(name, self.lookUp(name)) }
+            DispatchQueue(label: "resolver").async { self.deliver(self.lookUp(name), for: name) }
         }
     }
 
-    private func finish(_ name: String, _ answer: Answer) {
+    private func deliver(_ answer: Answer, for name: String) {
         let now = Self.now
         let waiting = state.withLock { state in
             state.lookUps -= 1

@@ -17,10 +17,10 @@ struct FramingFields {
     private(set) var saysClose = false
     private(set) var saysKeepAlive = false
 
-    /// Notes a field.
+    /// Records a field.
     ///
     /// - Throws: ``ProtocolError`` if two parties could understand the end of the message differently.
-    mutating func note(
+    mutating func recordField(
         _ head: UnsafeRawBufferPointer,
         name: Range<Int>,
         value: Range<Int>

@@ -215,11 +215,11 @@ package struct RequestHeadParser {
             for index in value where !Octets.isFieldContent(head[index]) {
                 throw .badRequest("A header value has a control character.")
             }
-            try note(head, name: name, value: value, in: &facts)
+            try recordField(head, name: name, value: value, in: &facts)
         }
     }
 
-    private func note(
+    private func recordField(
         _ head: UnsafeRawBufferPointer,
         name: Range<Int>,
         value: Range<Int>,
@@ -238,7 +238,7 @@ package struct RequestHeadParser {
             facts.requestID = value
             facts.requestIDs += 1
         default:
-            try facts.framing.note(head, name: name, value: value)
+            try facts.framing.recordField(head, name: name, value: value)
         }
     }
 

@@ -47,7 +47,7 @@ package struct ResponseParser: Sendable {
     package private(set) var hasBegun = false
     /// The head of the final response. `nil` until it is complete.
     package private(set) var head: Head?
-    /// The body as far as it was received, unless ``takeBody()`` has taken it.
+    /// The body as far as it was received, unless ``drainBody()`` has drained it.
     package private(set) var body: [UInt8] = []
     /// Whether another request may follow on the connection after this response (RFC 9112 §9.3).
     package private(set) var keepsConnection = true
@@ -103,7 +103,7 @@ package struct ResponseParser: Sendable {
     }
 
     /// Returns the part of the body that was received since the last call.
-    package mutating func takeBody() -> [UInt8] {
+    package mutating func drainBody() -> [UInt8] {
         var taken: [UInt8] = []
         swap(&taken, &body)
         return taken
@@ -182,7 +182,7 @@ package struct ResponseParser: Sendable {
             try bytes.forEachFieldLine(from: lineFeed + 1) { name, value throws(ProtocolError) in
                 count += 1
                 guard let name else { return }
-                try framing.note(bytes, name: name, value: value)
+                try framing.recordField(bytes, name: name, value: value)
                 if name.count == 10, bytes.matches("keep-alive", in: name) {
                     keepAlive = Self.timeout(bytes, value)
                 }

@@ -28,7 +28,7 @@ struct AnswerQueue<Command, Rows> {
         /// Continue reading.
         case wait
         /// These commands have ended, in this order.
-        case finish([Answer])
+        case deliver([Answer])
         /// libpq returned something that is impossible in this state. The connection cannot be used any more.
         case desynchronized
     }
@@ -87,18 +87,18 @@ struct AnswerQueue<Command, Rows> {
         waitingSince = now
         self.outcome = nil
         uncommitted.append(Answer(command: command, outcome: outcome))
-        return hasSync ? .wait : finish()
+        return hasSync ? .wait : deliverUncommitted()
     }
 
     private var hasSync: Bool {
         entries.contains { if case .sync = $0 { true } else { false } }
     }
 
-    private mutating func finish() -> Action {
+    private mutating func deliverUncommitted() -> Action {
         guard !uncommitted.isEmpty else { return .wait }
         defer { uncommitted = [] }
         commandCount -= uncommitted.count
-        return .finish(uncommitted)
+        return .deliver(uncommitted)
     }
 
     /// Records a `PGRES_PIPELINE_SYNC`, the end of a sync group.
@@ -106,7 +106,7 @@ struct AnswerQueue<Command, Rows> {
         guard case .sync = entries.first else { return .desynchronized }
         entries.removeFirst()
         waitingSince = now
-        return finish()
+        return deliverUncommitted()
     }
 
     /// Removes and returns all commands that have not ended, oldest first, after the connection is lost.

@@ -145,7 +145,7 @@ extension PostgresConnection {
             let channel = String(cString: notification.pointee.relname)
             let payload = String(cString: notification.pointee.extra)
             PQfreemem(notification)
-            tell(.notified(channel: channel, payload: payload))
+            emit(.notified(channel: channel, payload: payload))
         }
     }
 
@@ -182,8 +182,8 @@ extension PostgresConnection {
             }
             switch action {
             case .wait: break
-            case .finish(let answers):
-                for answer in answers { finish(answer.command, answer.outcome) }
+            case .deliver(let answers):
+                for answer in answers { deliver(answer.outcome, for: answer.command) }
             case .desynchronized: close(PostgresError(.connectionLost, detail: "libpq returned a result out of order"))
             }
         }
@@ -202,13 +202,13 @@ extension PostgresConnection {
         }
     }
 
-    private func finish(_ sent: Sent, _ outcome: Outcome<PostgresRows>) {
+    private func deliver(_ outcome: Outcome<PostgresRows>, for sent: Sent) {
         switch sent {
         case .preparation(let key):
             if case .failed(let error) = outcome { statements.failed(key, error) }
         case .command(let command, let key):
             if case .script = phase, PQenterPipelineMode(handle) == 1 { phase = .pipeline }
-            tell(.answered(command, whole(outcome, key)))
+            emit(.answered(command, whole(outcome, key)))
             if case .script = phase { return close(connectionError()) }
         }
         // The server has announced the end of the session. Anything sent now would be lost before that end is read.
@@ -218,7 +218,7 @@ extension PostgresConnection {
     /// Replaces the failure of a command whose statement is not prepared by the reason why preparing it failed.
     private func whole(_ outcome: Outcome<PostgresRows>, _ key: StatementCache.Key?) -> Outcome<PostgresRows> {
         guard case .failed(let error) = outcome, let key, error.concernsThePreparedStatement else { return outcome }
-        return .failed(statements.forget(key, after: error))
+        return .failed(statements.evict(key, after: error))
     }
 
     // MARK: Time

@@ -26,16 +26,16 @@ extension PostgresConnection {
         // libpq accepts any amount of data and buffers the excess, so its buffer is emptied first.
         while true {
             let remains = PQflush(handle)
-            guard remains >= 0 else { return lose() }
+            guard remains >= 0 else { return closeLostConnectionSoon() }
             guard remains == 0 else { break }
             guard let taken = copy.withNextSlice(put) else {
                 if let registration { loop.setInterest(.read, of: registration) }
                 return copy.proceed()
             }
-            guard taken >= 0 else { return lose() }
+            guard taken >= 0 else { return closeLostConnectionSoon() }
             copy.blockedSince = loop.now
             guard taken == 1 else { break }
-            copy.takeSlice()
+            copy.advance()
         }
         if let registration { loop.setInterest([.read, .write], of: registration) }
         watchServer()
@@ -47,7 +47,7 @@ extension PostgresConnection {
     }
 
     /// Closes the lost connection after the current call, since the caller may be in the middle of something.
-    private func lose() {
+    private func closeLostConnectionSoon() {
         loop.schedule(after: .zero) { self.assumeIsolated { $0.closeAfterLastAnswers() } }
     }
 

@@ -163,7 +163,7 @@ actor PostgresConnection {
             return close(PostgresError(.unavailable, detail: "\(error)"))
         }
         phase = .pipeline
-        tell(.opened)
+        emit(.opened)
     }
 
     // MARK: Closing
@@ -190,7 +190,7 @@ actor PostgresConnection {
         handler?(.closed(error, unanswered: unanswered))
     }
 
-    func tell(_ event: Event) {
+    func emit(_ event: Event) {
         handler?(event)
     }
 

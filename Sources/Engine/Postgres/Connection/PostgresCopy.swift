@@ -46,7 +46,7 @@ final class PostgresCopy: @unchecked Sendable {
     }
 
     /// Records the result of the statement.
-    func end(_ result: Swift.Result<PostgresRows, PostgresError>) {
+    func complete(_ result: Swift.Result<PostgresRows, PostgresError>) {
         loop.preconditionOnLoop()
         let result = result.map(Optional.some).mapError { $0 as any Error }
         self.result = result
@@ -84,7 +84,7 @@ final class PostgresCopy: @unchecked Sendable {
     }
 
     /// Moves to the next slice after libpq has accepted one.
-    func takeSlice() {
+    func advance() {
         offset = min(offset + Self.sliceBytes, piece.count)
         if offset == piece.count {
             piece = []

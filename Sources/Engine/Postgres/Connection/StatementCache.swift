@@ -32,7 +32,7 @@ struct StatementCache {
     /// The errors of failed preparations. Commands that were sent behind such a preparation only learn that the
     /// statement does not exist.
     private var failures: [Key: PostgresError] = [:]
-    /// How often each name was used. A forgotten statement may still exist on the server.
+    /// How often each name was used. An evicted statement may still exist on the server.
     private var uses: [String: Int] = [:]
 
     /// Returns how to run `key`. The caller must prepare the statement if the result says so.
@@ -61,9 +61,9 @@ struct StatementCache {
         failures[key] = error
     }
 
-    /// Forgets a statement after a command failed with `error`, because the prepared statement does not exist or is out
+    /// Evicts a statement after a command failed with `error`, because the prepared statement does not exist or is out
     /// of date. Returns the cause of the command's failure.
-    mutating func forget(_ key: Key, after error: PostgresError) -> PostgresError {
+    mutating func evict(_ key: Key, after error: PostgresError) -> PostgresError {
         names[key] = nil
         return failures[key] ?? error
     }

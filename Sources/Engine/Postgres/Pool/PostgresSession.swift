@@ -113,7 +113,7 @@ package struct PostgresSession: Sendable {
         let copy = PostgresCopy(loop: connection.loop)
         let early = try await Promise<PostgresRows?>.value(on: connection.loop) { promise in
             _ = copy.wait(promise)
-            let command = command(statement, .copy(copy), .callback { copy.end($0) })
+            let command = command(statement, .copy(copy), .callback { copy.complete($0) })
             connection.assumeIsolated { $0.submit(command, lease: lease) }
         }
         guard early == nil else {

@@ -38,7 +38,7 @@ package struct PostgresCopyRows: Sendable {
     }
 
     /// Appends the trailer, after the last row.
-    package mutating func end() {
+    package mutating func appendTrailer() {
         // -1 in place of a row's number of fields.
         bytes.appendBigEndian(Int16(-1))
     }

@@ -86,7 +86,7 @@ package struct PostgresRow: Sendable {
     package func decode<Value>(_ body: (inout ColumnCursor) throws -> Value) throws -> Value {
         var columns = ColumnCursor(row: self)
         let value = try body(&columns)
-        try columns.end()
+        try columns.checkAllRead()
         return value
     }
 
@@ -101,7 +101,7 @@ package struct PostgresRow: Sendable {
     ) throws(PostgresError) -> (repeat each Value) {
         var columns = ColumnCursor(row: self)
         let values = try (repeat columns.next((each Value).self))
-        try columns.end()
+        try columns.checkAllRead()
         return values
     }
 
@@ -111,7 +111,7 @@ package struct PostgresRow: Sendable {
     package func decode<Value: PostgresDecodable>(_ type: Value.Type) throws(PostgresError) -> Value {
         var columns = ColumnCursor(row: self)
         let value = try columns.next(type)
-        try columns.end()
+        try columns.checkAllRead()
         return value
     }
 }
@@ -137,7 +137,7 @@ package struct ColumnCursor {
         return try type.decode(cell)
     }
 
-    fileprivate func end() throws(PostgresError) {
+    fileprivate func checkAllRead() throws(PostgresError) {
         guard position < row.rows.columnCount else { return }
         throw PostgresError(
             .decoding,

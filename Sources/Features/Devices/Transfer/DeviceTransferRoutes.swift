@@ -85,7 +85,7 @@ struct DeviceTransferRoutes: RouteCollection {
         }
         if !lines.isHopeless { try lines.end(append) }
         guard lines.badLines.isEmpty else { throw Self.badLines(lines.badLines) }
-        rows.end()
+        rows.appendTrailer()
         try await writer.write(rows.take())
     }
 

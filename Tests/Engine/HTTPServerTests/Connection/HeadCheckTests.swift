@@ -248,10 +248,10 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
             try await answered.send(Array(post("/wait", 100_000).utf8) + Self.bytes(100_000))
             let gone = try server.connect()
             try await gone.send(Array(post("/wait", 100_000).utf8) + Self.bytes(50_000))
-            try await Self.wait(for: 150_000 - 2 * BodyBudget.uncounted, in: server)
+            try await Self.wait(for: 150_000 - 2 * BodyBudget.uncountedBytes, in: server)
             gone.resetOnClose()
             _ = consume gone
-            try await Self.wait(for: 100_000 - BodyBudget.uncounted, in: server)
+            try await Self.wait(for: 100_000 - BodyBudget.uncountedBytes, in: server)
             gate.open()
             #expect(try await answered.receive().text == "100000")
             try await Self.wait(for: 0, in: server)

@@ -46,14 +46,14 @@ import Testing
         #expect(lookUps.names.withLock { $0.isEmpty })
     }
 
-    @Test("Addresses and failures are kept, until they are forgotten")
+    @Test("Addresses and failures are cached, until they are invalidated")
     func memory() async throws {
         let lookUps = LookUps()
         let resolver = lookUps.resolver
         for name in ["known", "unknown"] {
             for _ in 0..<3 { _ = await resolver.addresses(of: name) }
             #expect(lookUps.count(of: name) == 1)
-            resolver.forget(name)
+            resolver.invalidate(name)
             _ = await resolver.addresses(of: name)
             #expect(lookUps.count(of: name) == 2)
         }
@@ -67,7 +67,9 @@ import Testing
         defer { group.shutdown() }
         for count in 1...2 {
             let answers = await withCheckedContinuation { continuation in
-                resolver.lookUpAnew(["known", "unknown"], on: group.loops[0]) { continuation.resume(returning: $0) }
+                resolver.refreshAddresses(of: ["known", "unknown"], on: group.loops[0]) {
+                    continuation.resume(returning: $0)
+                }
             }
             #expect(answers.count == 2)
             #expect((try? answers["known"]?.get())?.isEmpty == false)

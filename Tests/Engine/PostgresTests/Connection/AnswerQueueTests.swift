@@ -8,7 +8,7 @@ import Testing
     private let error = PostgresError(.server, sqlState: "22012")
 
     private func over(_ answers: (String, Outcome<Int>)...) -> Queue.Action {
-        .finish(answers.map { Queue.Answer(command: $0.0, outcome: $0.1) })
+        .deliver(answers.map { Queue.Answer(command: $0.0, outcome: $0.1) })
     }
 
     @Test("A command has its result at the terminating NULL, and is finished and committed at the sync of its group")

@@ -85,7 +85,7 @@ import Testing
                     }
                     #expect(throws: PostgresError.self) { try rows.append([.text("a\0b")]) }
                     _ = rows.take()
-                    rows.end()
+                    rows.appendTrailer()
                     try await writer.write(rows.take())
                 }
                 #expect(count == 3)

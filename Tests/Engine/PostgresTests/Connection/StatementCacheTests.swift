@@ -31,7 +31,7 @@ import Testing
         let why = PostgresError(.server, sqlState: "42601")
         _ = cache.use(key)
         cache.failed(key, why)
-        #expect(cache.forget(key, after: PostgresError(.server, sqlState: "26000")) == why)
+        #expect(cache.evict(key, after: PostgresError(.server, sqlState: "26000")) == why)
         // Its name may exist on the server.
         #expect(cache.use(key) == .prepare(name: "statement_2"))
     }
@@ -51,7 +51,7 @@ import Testing
         #expect(cache.use(find) == .prepare(name: "FindFruit_2"))
         #expect(cache.use(find) == .prepared(name: "FindFruit_2"))
 
-        _ = cache.forget(find, after: PostgresError(.server, sqlState: "0A000"))
+        _ = cache.evict(find, after: PostgresError(.server, sqlState: "0A000"))
         #expect(cache.use(find) == .prepare(name: "FindFruit_3"))
 
         let text = StatementCache.Key(statement: StatementText(FindFruit.self), types: [TypeOID.text])
