@@ -64,7 +64,7 @@ final class CallIntake: @unchecked Sendable {
     /// - Parameter read: Returns the call; `nil` for one that is to be dropped.
     /// - Throws: Errors of `read`; ``Problem`` 503 when the call can neither be stored nor written to the journal;
     ///   ``PostgresError`` when the database rejects it.
-    func keep(_ kind: NoticeKind, _ request: Request, _ read: () async throws -> ReceivedCall?) async throws {
+    func receive(_ kind: NoticeKind, _ request: Request, _ read: () async throws -> ReceivedCall?) async throws {
         var outcome = NoticeOutcome.failed
         defer { notices.add(to: CallbackCounts.Notice(kind: kind, outcome: outcome)) }
         let call: ReceivedCall?
@@ -80,11 +80,11 @@ final class CallIntake: @unchecked Sendable {
             outcome = .refused
             return
         }
-        outcome = try await keep(call, request) ? .stored : .repeated
+        outcome = try await storeOrJournal(call, request) ? .stored : .repeated
     }
 
     /// Stores a call. Returns whether it was new. A call in the journal counts as new.
-    private func keep(_ call: ReceivedCall, _ request: Request) async throws -> Bool {
+    private func storeOrJournal(_ call: ReceivedCall, _ request: Request) async throws -> Bool {
         guard let journal else { return try await request.uninterrupted { [store] in try await store.store(call) } }
         // The limit is not positive if the request itself arrived slowly.
         let limit = min(Self.storeLimit, remaining(request) - Self.journalLimit)

@@ -6,7 +6,7 @@ import Runtime
 struct PendingDeviceWorker: Sendable {
     /// The maximum number of concurrent calls: enough to catch up after an outage of an hour, few compared to those for
     /// pushes.
-    private static let concurrency = 8
+    private static let maximumConcurrentCalls = 8
     /// The interval between two polls without a signal, which find devices that another server has left pending.
     private static let pollInterval = Duration.seconds(3)
 
@@ -24,14 +24,14 @@ struct PendingDeviceWorker: Sendable {
             failure: "Pending devices not claimed",
             logger: logger
         ) { worker in
-            let devices = try await registrar.store.claimPending(limit: Self.concurrency)
+            let devices = try await registrar.store.claimPending(limit: Self.maximumConcurrentCalls)
             await withDiscardingTaskGroup { group in
                 for device in devices {
                     group.addTask(executorPreference: worker.loop) { await synchronize(device) }
                 }
             }
             // A full claim means that more devices are probably pending.
-            return devices.count == Self.concurrency ? .zero : nil
+            return devices.count == Self.maximumConcurrentCalls ? .zero : nil
         }
     }
 

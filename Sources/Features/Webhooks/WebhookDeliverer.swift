@@ -13,7 +13,7 @@ import ServiceLifecycle
 /// called. How far a source is delivered is stored after a group of events, so that after a crash some are delivered again.
 actor WebhookDeliverer: Service {
     /// The number of events that are read at a time.
-    private static let page = 200
+    private static let eventsPerPage = 200
     /// The longest time, in milliseconds, for which a position is not stored although events are delivered.
     private static let storeInterval: UInt64 = 1000
     /// The shortest time between two reads of a source, in milliseconds, so that one read finds several events.
@@ -23,7 +23,7 @@ actor WebhookDeliverer: Service {
     private static let firstPoll = Duration.milliseconds(50)
     private static let longestPoll = Duration.seconds(1)
     /// The number of webhooks that are retried before the next are read.
-    private static let retries = 50
+    private static let retriesPerPass = 50
     /// The time between two marks.
     private static let markInterval = Duration.seconds(600)
 
@@ -153,7 +153,7 @@ actor WebhookDeliverer: Service {
                 if isFree, delivery == nil { notices.signal(.endpoint).send() }
             case .lost:
                 logger.warning("Lease lost: another server delivers webhooks")
-                end()
+                stopDelivering()
             }
             // Those that waited because the lease was about to end.
             admitWaiting()
@@ -185,13 +185,13 @@ actor WebhookDeliverer: Service {
     private func release() async throws {
         // Otherwise the next server has to learn it from the endpoint again.
         try? await storeChange()
-        end()
+        stopDelivering()
         guard let lease = work.lease else { return }
         try await store.pool.write(ReleaseEndpoint(leases: [lease.id]))
     }
 
-    /// Stops to deliver: another server has the endpoint, or may take it.
-    private func end() {
+    /// Stops delivering: another server has the endpoint, or may take it.
+    private func stopDelivering() {
         guard delivery != nil else { return }
         delivery = nil
         notices.setDelivering(false)
@@ -199,7 +199,7 @@ actor WebhookDeliverer: Service {
     }
 
     /// Begins a step of a worker. Returns `false` if this server does not deliver.
-    private func begin() -> Bool {
+    private func beginStep() -> Bool {
         guard delivery != nil, !isStopping else { return false }
         active += 1
         return true
@@ -307,7 +307,7 @@ actor WebhookDeliverer: Service {
         do {
             let record = RecordEndpoint(lease: claim.lease, change: change)
             guard try await store.pool.write(record) == 0 else { return }
-            end()
+            stopDelivering()
             work.renewLeaseNow()
         } catch {
             if let present = delivery, present.number == claim.number {
@@ -367,7 +367,7 @@ actor WebhookDeliverer: Service {
 
     /// Delivers the next events of a source. Returns when to continue; `nil` if there are none.
     func deliver(_ source: WebhookSource) async throws -> Duration? {
-        guard begin() else { return nil }
+        guard beginStep() else { return nil }
         defer { endStep() }
         if let last = delivery?.reads[source.name], loop.now < last + Self.gathering {
             try await loop.sleep(for: .milliseconds(Int(last + Self.gathering - loop.now)))
@@ -389,7 +389,7 @@ actor WebhookDeliverer: Service {
         }
         guard let end = delivery?.positions[source.name] else { return nil }
         if end != stored.position { try await move(source, to: end, claim.lease) }
-        guard events.count < Self.page else { return .zero }
+        guard events.count < Self.eventsPerPage else { return .zero }
         let isActive = hasChanged || !events.isEmpty
         let poll = isActive ? Self.firstPoll : delivery?.polls[source.name].map { $0 * 2 }
         delivery?.polls[source.name] = poll.flatMap { $0 <= Self.longestPoll ? $0 : nil }
@@ -403,16 +403,16 @@ actor WebhookDeliverer: Service {
         before end: String?
     ) async throws -> [WebhookEvent] {
         let events = try await source.events(
-            in: WebhookRange(from: start, before: end, limit: Self.page + 1),
+            in: WebhookRange(from: start, before: end, limit: Self.eventsPerPage + 1),
             store.pool
         )
-        return Array((events.first?.position == start ? events.dropFirst() : events[...]).prefix(Self.page))
+        return Array((events.first?.position == start ? events.dropFirst() : events[...]).prefix(Self.eventsPerPage))
     }
 
     private func move(_ source: WebhookSource, to position: WebhookPosition, _ lease: UUID) async throws {
         let move = MoveCursor(source: source.name, position: position, lease: lease)
         guard try await store.pool.write(move) == 0 else { return }
-        end()
+        stopDelivering()
         work.renewLeaseNow()
     }
 
@@ -420,16 +420,16 @@ actor WebhookDeliverer: Service {
 
     /// Retries the webhooks that are due. Returns when to continue; `nil` if there are none.
     func retryFailed() async throws -> Duration? {
-        guard begin() else { return nil }
+        guard beginStep() else { return nil }
         defer { endStep() }
         let time = loop.now
-        let due = try await store.dueWebhooks(limit: Self.retries)
+        let due = try await store.dueWebhooks(limit: Self.retriesPerPass)
         for webhook in due {
             // As its last attempt, so that it is set aside again if it is rejected, even while the endpoint is failing.
             switch await request(webhook.message, readAt: time, number: EndpointCondition.attemptLimit) {
             case .released: return nil
             case .stale: return .zero
-            case .ended(_, .delivered): try await store.forget(webhook)
+            case .ended(_, .delivered): try await store.delete(webhook)
             case .ended(let attempt, .hold): return attempt.outcome == .abandoned ? nil : .zero
             case .ended(let attempt, .setAside):
                 let wait = wait(after: Int(webhook.attempts) + 1)
@@ -447,11 +447,11 @@ actor WebhookDeliverer: Service {
 
     /// Delivers the next events of the oldest replay. Returns when to continue; `nil` if there is none.
     func replay() async throws -> Duration? {
-        guard begin() else { return nil }
+        guard beginStep() else { return nil }
         defer { endStep() }
         guard var replay = try await store.nextReplay() else { return nil }
         guard let source = sources.first(where: { $0.name == replay.source }) else {
-            try await store.end(replay)
+            try await store.delete(replay)
             return .zero
         }
         let claim = delivery?.number
@@ -471,8 +471,8 @@ actor WebhookDeliverer: Service {
                 guard try await store.move(replay) else { return .zero }
             }
         }
-        if replay.position == events.last?.position ?? replay.position, events.count < Self.page {
-            try await store.end(replay)
+        if replay.position == events.last?.position ?? replay.position, events.count < Self.eventsPerPage {
+            try await store.delete(replay)
         } else {
             _ = try await store.move(replay)
         }

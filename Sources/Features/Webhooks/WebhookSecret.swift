@@ -5,7 +5,7 @@ import FoundationEssentials
 package struct WebhookSecret: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     private static let prefix = "whsec_"
     /// The lengths that a key may have, in bytes.
-    private static let lengths = 24...64
+    private static let keyLengths = 24...64
 
     private let secret: Secret
     private let key: [UInt8]
@@ -13,7 +13,7 @@ package struct WebhookSecret: Sendable, Equatable, CustomStringConvertible, Cust
     /// Creates a secret. Returns `nil` unless it has the prefix and a key of 24 to 64 bytes.
     package init?(_ text: String) {
         guard text.hasPrefix(Self.prefix), let key = Data(base64Encoded: String(text.dropFirst(Self.prefix.count))),
-            Self.lengths.contains(key.count)
+            Self.keyLengths.contains(key.count)
         else { return nil }
         secret = Secret(text)
         self.key = Array(key)

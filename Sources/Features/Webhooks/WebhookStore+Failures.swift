@@ -33,8 +33,8 @@ extension WebhookStore {
         try await pool.read(ListDueWebhooks(limit: limit))
     }
 
-    /// Stores that a webhook was delivered at last.
-    func forget(_ webhook: FailedWebhook) async throws {
+    /// Deletes a failed webhook that was delivered at last.
+    func delete(_ webhook: FailedWebhook) async throws {
         try await pool.write(DeleteFailedWebhook(id: webhook.id, attempts: webhook.attempts))
     }
 

@@ -45,7 +45,7 @@ extension WebhookStore {
     }
 
     /// Deletes a part that is delivered.
-    func end(_ replay: WebhookReplay) async throws {
+    func delete(_ replay: WebhookReplay) async throws {
         try await pool.write(DeleteReplay(id: replay.id))
     }
 }

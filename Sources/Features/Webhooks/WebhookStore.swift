@@ -94,7 +94,7 @@ struct StoreEndpoint: PostgresStatement {
 }
 
 /// Moves the ids of new events beyond all others, if those are of transactions that are still to come: the database was restored from
-/// a dump, and the ids of transactions began anew.
+/// a dump, and transaction ids restarted.
 struct ShiftTransactions: PostgresStatement {
     static let sql: SQL = """
         UPDATE webhook_endpoint

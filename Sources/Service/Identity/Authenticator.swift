@@ -105,8 +105,8 @@ struct Authenticator: Authorizer {
             return try checkKey(digest, .all([scope]), of: request)
         }
         guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else { throw Self.kakaoTokenRequired }
-        try limits.takeFromAddress(of: request)
-        if let user = users.rememberedUser(of: credential.text, digest) {
+        try limits.chargeAddress(of: request)
+        if let user = users.cachedUser(of: credential.text, digest) {
             try admit(user, request)
             return nil
         }
@@ -125,7 +125,7 @@ struct Authenticator: Authorizer {
     }
 
     private func admit(_ user: AuthorizedUser, _ request: Request) throws {
-        try limits.take(from: user.id)
+        try limits.chargeUser(user.id)
         request.principal = Caller.user(user)
     }
 

@@ -31,37 +31,37 @@ final class MonitoringAccess: Sendable {
         do {
             pending = try checkKey(request)
         } catch {
-            forget(digest)
+            removeAdmission(digest)
             throw error
         }
         guard let pending else {
             // The key of the settings needs no database. A reload may replace it, and the old one is then invalid.
-            if request.principal as? Caller != .operator(.setting) { remember(digest) }
+            if request.principal as? Caller != .operator(.setting) { recordAdmission(digest) }
             return nil
         }
         return { [self] in
             do {
                 let passed: Void? = try await request.loop.run(within: Self.limit) { try await pending() }
                 if passed == nil { throw PostgresError(.timedOut) }
-                remember(digest)
+                recordAdmission(digest)
             } catch let error as PostgresError where error.isTransient {
                 let admission = admissions.withLock { $0[digest] }
                 guard let admission, MonotonicTime.now - admission < Self.admissionTime else { throw error }
             } catch {
-                forget(digest)
+                removeAdmission(digest)
                 throw error
             }
         }
     }
 
-    private func remember(_ digest: [UInt8]) {
+    private func recordAdmission(_ digest: [UInt8]) {
         admissions.withLock { admissions in
             if admissions[digest] == nil, admissions.count >= Self.maximumAdmissions { admissions.removeAll() }
             admissions[digest] = .now
         }
     }
 
-    private func forget(_ digest: [UInt8]) {
+    private func removeAdmission(_ digest: [UInt8]) {
         admissions.withLock { $0[digest] = nil }
     }
 }

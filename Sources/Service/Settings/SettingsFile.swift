@@ -74,7 +74,7 @@ package struct SettingsFile {
     }
 
     private mutating func readSetting(_ name: String, line: Int, from parser: inout YAMLParser) throws {
-        try note(name, line: line)
+        try recordName(name, line: line)
         switch try parser.next().content {
         case .scalar(let text):
             // An environment variable cannot contain a NUL either, and C would end the value there.
@@ -87,7 +87,7 @@ package struct SettingsFile {
     }
 
     private mutating func readSection(_ name: String, line: Int, from parser: inout YAMLParser) throws {
-        try note(name, line: line)
+        try recordName(name, line: line)
         let value = try parser.next()
         switch value.content {
         case .mappingStart: try readMapping(under: name, from: &parser)
@@ -100,7 +100,7 @@ package struct SettingsFile {
     }
 
     /// Records a name. `http.port` may be under `http` or a key of its own, but is allowed only once.
-    private mutating func note(_ name: String, line: Int) throws {
+    private mutating func recordName(_ name: String, line: Int) throws {
         guard given.insert(name).inserted else { throw error(line, "\(name) is given twice.") }
     }
 

@@ -166,7 +166,7 @@ import Testing
             try await database.pool.write("ALTER TABLE stored_keys RENAME TO operator_keys")
             try await write()
             #expect(try await store.list().allSatisfy { $0.lastUsedAt != nil })
-            #expect(keys.takeUses().isEmpty)
+            #expect(keys.drainUses().isEmpty)
             #expect(log.lines.count == 1)
         }
     }

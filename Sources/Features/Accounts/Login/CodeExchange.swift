@@ -48,8 +48,8 @@ struct CodeExchange: Sendable {
         }
     }
 
-    /// The number of attempts to find out the user of new tokens.
-    private static let attempts = 3
+    /// The number of attempts to read the user of new tokens.
+    private static let maximumUserReadAttempts = 3
     private static let retryDelay = RetryDelay(first: .milliseconds(200), longest: .seconds(1))
     /// The number of attempts to store new tokens, since Kakao accepts a code only once: for about ten seconds.
     private static let storeAttempts = 8
@@ -110,7 +110,7 @@ struct CodeExchange: Sendable {
         return try await Self.storeDelay.retrying(
             atMost: Self.storeAttempts,
             on: loop,
-            attempt: { try await keep(login, idToken?.claims, wasNew, record(userID), statement) },
+            attempt: { try await storeLogin(login, idToken?.claims, wasNew, record(userID), statement) },
             while: { (error: PostgresError) in
                 logger.warning("New tokens not stored", metadata: ["user_id": "\(userID)", "error": "\(error)"])
                 return error.isOutage
@@ -119,7 +119,7 @@ struct CodeExchange: Sendable {
     }
 
     /// Stores the tokens and the result together.
-    private func keep(
+    private func storeLogin(
         _ login: Login,
         _ idToken: JSONObject?,
         _ wasNew: Locked<Bool>,
@@ -182,7 +182,7 @@ struct CodeExchange: Sendable {
     private func userID(of accessToken: String, _ known: Int64?) async throws -> Int64 {
         do {
             return try await Self.retryDelay.retrying(
-                atMost: Self.attempts,
+                atMost: Self.maximumUserReadAttempts,
                 on: loop,
                 attempt: { try await kakao.call(RetrieveUser(), as: .userToken(accessToken)).userID },
                 while: { (error: KakaoError) in error.disposition == .retry }

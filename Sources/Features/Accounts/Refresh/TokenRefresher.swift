@@ -125,7 +125,7 @@ struct TokenRefresher: Sendable {
                 timeout: intervals.callTimeout
             )
             let issued = IssuedTokens(answer, keeping: refreshToken, since: start)
-            await keep(issued, claim, usedSHA256: SHA256Digest.of(refreshToken))
+            await storeTokens(issued, claim, usedSHA256: SHA256Digest.of(refreshToken))
             if !claim.isVerified { await verify(issued, claim) }
         } catch {
             await handle(error, claim, usedSHA256: SHA256Digest.of(refreshToken))
@@ -158,7 +158,7 @@ struct TokenRefresher: Sendable {
 
     /// Stores new tokens. They may be the only ones that Kakao accepts, so this is tried for about an hour before they count
     /// as lost.
-    private func keep(_ issued: IssuedTokens, _ claim: RefreshClaim, usedSHA256: [UInt8]) async {
+    private func storeTokens(_ issued: IssuedTokens, _ claim: RefreshClaim, usedSHA256: [UInt8]) async {
         let sealed = vault.seal(issued.tokens, of: claim.userID)
         let start = MonotonicTime.now
         for attempt in 1...Self.storeAttempts {

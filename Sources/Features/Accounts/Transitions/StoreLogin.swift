@@ -133,9 +133,9 @@ struct StoreLogin: PostgresStatement {
 /// When refresh tokens are renewed ahead of time.
 enum RenewalTime {
     /// The remaining life in seconds below which Kakao issues a new refresh token with a refresh: a month.
-    private static let threshold = 30.0 * 86_400
+    private static let thresholdSeconds = 30.0 * 86_400
 
     /// Returns the time until the renewal of a new refresh token, in seconds: when a month is left, or half of its
     /// lifetime if that is shorter.
-    static func secondsUntilRenewal(lifetime: Double) -> Double { lifetime - min(threshold, lifetime / 2) }
+    static func secondsUntilRenewal(lifetime: Double) -> Double { lifetime - min(thresholdSeconds, lifetime / 2) }
 }

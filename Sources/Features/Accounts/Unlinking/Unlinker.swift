@@ -35,16 +35,16 @@ struct Unlinker: Sendable {
 
     /// Carries out the consequences of an unlink that Kakao has confirmed.
     func recordUnlink(_ userID: Int64) async throws {
-        try await end(userID, .left, UserEvent.unlinkCall)
+        try await applyEvent(userID, .left, UserEvent.unlinkCall)
     }
 
     /// Carries out the consequences of a logout: the tokens are deleted, and no server trusts the user's tokens without
     /// asking Kakao.
     func recordLogout(_ userID: Int64) async throws {
-        try await end(userID, .tokensRevoked, UserEvent.logout)
+        try await applyEvent(userID, .tokensRevoked, UserEvent.logout)
     }
 
-    private func end(_ userID: Int64, _ kind: UserEvent.Kind, _ type: String) async throws {
+    private func applyEvent(_ userID: Int64, _ kind: UserEvent.Kind, _ type: String) async throws {
         let actions = try await pool.withTransaction { transaction in
             guard let now = try await transaction.query(ReadTransactionTime()).first else {
                 throw PostgresError(.decoding)

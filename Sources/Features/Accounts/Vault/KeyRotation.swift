@@ -4,7 +4,7 @@ package import Postgres
 /// The encryption of all tokens under the current key, while servers use them.
 package struct KeyRotation: Sendable {
     /// The number of accounts that one step reads.
-    private static let step = 500
+    private static let accountsPerStep = 500
 
     private let pool: PostgresPool
     private let vault: TokenVault
@@ -33,7 +33,7 @@ package struct KeyRotation: Sendable {
         var cursor: Int64 = 0
         while true {
             let page = try await pool.read(
-                ListOtherKeys(keyID: vault.keyID, after: cursor, limit: Self.step)
+                ListOtherKeys(keyID: vault.keyID, after: cursor, limit: Self.accountsPerStep)
             )
             guard let last = page.last else { return result }
             cursor = last.userID
@@ -63,7 +63,7 @@ package struct AccountsDisabled: Error, CustomStringConvertible {
     package var description: String { "Set accounts.encryption_key, which encrypts the tokens, and kakao.app_id." }
 }
 
-/// Tokens that are encrypted anew.
+/// Tokens that are re-encrypted under the current key.
 struct Reencryption: Sendable {
     let userID: Int64
     let old: TokenVault.Sealed
@@ -93,7 +93,7 @@ struct ListOtherKeys: PostgresStatement {
     }
 }
 
-/// Stores tokens that are encrypted anew, if they have not changed since.
+/// Stores re-encrypted tokens, if they have not changed since.
 struct StoreReencryption: PostgresStatement {
     static let sql: SQL = """
         WITH held AS (

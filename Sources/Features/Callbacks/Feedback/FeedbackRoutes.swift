@@ -31,7 +31,7 @@ struct FeedbackRoutes: RouteCollection {
     )
 
     @Sendable private func receive(_ call: Call) async throws -> Response {
-        try await intake.keep(.feedback, call.request) { .tokenFailure(try TokenFailure(call)) }
+        try await intake.receive(.feedback, call.request) { .tokenFailure(try TokenFailure(call)) }
         return Response(.ok)
     }
 }

@@ -46,7 +46,7 @@ struct LinkCallbackRoutes: RouteCollection {
     /// Responds with 200 once the callback is committed or in the journal, since Kakao does not call again. A callback
     /// that is dropped gets 200 as well, since Kakao turns a webhook off that rejects calls.
     @Sendable private func receive(_ call: Call) async throws -> Response {
-        try await intake.keep(.link, call.request) {
+        try await intake.receive(.link, call.request) {
             let callback = try LinkCallback(call, signer)
             signatures.add(to: callback.signature?.name ?? CallbackMonitoring.unsigned)
             return !requiresSignature || callback.signature?.shareID != nil ? .linkCallback(callback) : nil

@@ -37,7 +37,7 @@ final class LinkCallbackStore: Sendable {
     }
 
     /// The number of callbacks that one statement of ``remove(userID:fromArgument:)`` reads.
-    private static let step = 10_000
+    private static let callbacksPerStatement = 10_000
 
     /// Removes a custom argument from all callbacks in which its value is the user's id.
     ///
@@ -49,7 +49,7 @@ final class LinkCallbackStore: Sendable {
                 userID: userID,
                 argument: argument,
                 after: last,
-                limit: Self.step
+                limit: Self.callbacksPerStatement
             )
             after = try await pool.write(statement).first
         }

@@ -49,7 +49,7 @@ struct EventRoutes: RouteCollection {
     /// the journal.
     @Sendable private func receiveUnlink(_ call: Call) async throws -> Response {
         guard let appID else { preconditionFailure("without kakao.app_id the operation is not offered") }
-        try await intake.keep(.unlink, call.request) { .events([try KakaoEvent(unlink: call, appID: appID)]) }
+        try await intake.receive(.unlink, call.request) { .events([try KakaoEvent(unlink: call, appID: appID)]) }
         return Response(.ok)
     }
 
@@ -85,7 +85,7 @@ struct EventRoutes: RouteCollection {
     @Sendable private func receiveAccountEvents(_ call: Call) async throws -> Response {
         do {
             guard let verifier else { preconditionFailure("without a key of the app the operation is not offered") }
-            try await intake.keep(.accountEvent, call.request) {
+            try await intake.receive(.accountEvent, call.request) {
                 .events(try await accountEvents(call.request, verifier))
             }
             return Response(.accepted)

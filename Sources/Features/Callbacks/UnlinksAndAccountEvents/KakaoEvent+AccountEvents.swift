@@ -6,7 +6,7 @@ import JSON
 extension KakaoEvent {
     /// How far in the future a token may have been issued, in seconds. Kakao sends an event only once, so a slightly
     /// wrong clock must not cause a loss.
-    private static let leeway = 300.0
+    private static let leewaySeconds = 300.0
 
     /// Parses the events of a security event token, usually one (RFC 8417 §2.2; Kakao Login, "Account status change
     /// webhook").
@@ -18,7 +18,7 @@ extension KakaoEvent {
         let claims = token.claims
         let receivedAt = Date()
         guard let issuedAt = claims["iat"].flatMap(TokenVerifier.seconds),
-            Double(issuedAt) <= receivedAt.timeIntervalSince1970 + leeway
+            Double(issuedAt) <= receivedAt.timeIntervalSince1970 + leewaySeconds
         else { throw SecurityEventRefusal(.invalidRequest, "iat must be a time that is not in the future.") }
         guard let tokenID = claims["jti"]?.string, isName(tokenID) else {
             throw SecurityEventRefusal(.invalidRequest, "jti must be 1 to 255 visible ASCII characters.")

@@ -59,14 +59,14 @@ struct DeviceLines {
         var rest = piece[...]
         while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
             if line.isEmpty {
-                try take(rest[..<end], body)
+                try parse(rest[..<end], body)
             } else {
-                keep(rest[..<end])
-                try takeKept(body)
+                append(rest[..<end])
+                try parseBufferedLine(body)
             }
             rest = rest[(end + 1)...]
         }
-        keep(rest)
+        append(rest)
     }
 
     /// Parses the end of the text.
@@ -75,25 +75,25 @@ struct DeviceLines {
     mutating func end<Failure: Error>(
         _ body: (TransferredDevice, Int64) throws(Failure) -> Void
     ) throws(Failure) {
-        try takeKept(body)
+        try parseBufferedLine(body)
         guard format == .csv, columns == nil, badLines.isEmpty else { return }
         badLines.append(BadLine(number: 1, reason: Self.headerFault.reason))
     }
 
-    private mutating func keep(_ bytes: ArraySlice<UInt8>) {
+    private mutating func append(_ bytes: ArraySlice<UInt8>) {
         line += bytes.prefix(Self.maximumLineBytes + 1 - line.count)
     }
 
-    private mutating func takeKept<Failure: Error>(
+    private mutating func parseBufferedLine<Failure: Error>(
         _ body: (TransferredDevice, Int64) throws(Failure) -> Void
     ) throws(Failure) {
-        var kept: [UInt8] = []
-        swap(&kept, &line)
-        try take(kept[...], body)
+        var buffered: [UInt8] = []
+        swap(&buffered, &line)
+        try parse(buffered[...], body)
     }
 
     /// Parses a line without its LF.
-    private mutating func take<Failure: Error>(
+    private mutating func parse<Failure: Error>(
         _ bytes: ArraySlice<UInt8>,
         _ body: (TransferredDevice, Int64) throws(Failure) -> Void
     ) throws(Failure) {

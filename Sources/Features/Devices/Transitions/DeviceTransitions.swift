@@ -111,7 +111,7 @@ enum DeviceEvent: CaseIterable, Sendable {
         "withdrawn", "revision", "updated_at", "attempts", "next_attempt_at", "withdrawal_cause",
     ]
     private static let lease: Set = ["lease", "lease_ends_at"]
-    /// The columns that describe the device, and those that begin anew with its registration.
+    /// The columns that describe the device, and those that a registration resets.
     private static let description: Set = [
         "locale", "timezone", "app_version", "tags", "updated_at", "authorized_at", "changed_by", "failures",
         "last_failure_at",

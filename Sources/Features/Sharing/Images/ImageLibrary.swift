@@ -16,7 +16,7 @@ struct ImageLibrary: Sendable {
     private static let wait = Duration.seconds(10)
     private static let pollInterval = Duration.milliseconds(100)
     /// The number of attempts to store an image whose content others store and delete at the same time.
-    private static let attempts = 5
+    private static let maximumStoreAttempts = 5
     /// The remaining life in seconds up to which a copy is used if Kakao accepts no new one.
     private static let minimumUse: TimeInterval = 86_400
 
@@ -33,13 +33,13 @@ struct ImageLibrary: Sendable {
     /// - Parameter record: Returns the record of a new image for the audit log.
     /// - Returns: The image, and whether it is new.
     /// - Throws: ``Problem`` 507 if the images take all space that they may take.
-    func keep(
+    func add(
         _ header: ImageHeader,
         _ bytes: [UInt8],
         recording record: (UUID) -> AuditRecord?
     ) async throws -> (KeptImage, isNew: Bool) {
         let sha256 = SHA256Digest.of(bytes)
-        for _ in 1...Self.attempts {
+        for _ in 1...Self.maximumStoreAttempts {
             if let image = try await store.find(sha256: sha256) { return (image, false) }
             let new = NewImage(id: .v7(), header: header, sha256: sha256, bytes: bytes)
             let isNew = try await store.insert(new, maximumTotal: maximumTotalBytes, recording: record(new.id))

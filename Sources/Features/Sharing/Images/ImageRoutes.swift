@@ -45,17 +45,17 @@ struct ImageRoutes: RouteCollection {
             ],
             auditing: .handler
         ),
-        streaming: keep
+        streaming: create
     )
 
-    @Sendable private func keep(_ call: Call, _ body: RequestBody) async throws -> Response {
+    @Sendable private func create(_ call: Call, _ body: RequestBody) async throws -> Response {
         guard library.kakao.settings.app != nil else { throw Problem.appKeyCallsDisabled }
         // The place is released before the upload to Kakao, which reads the image from the database.
         let (kept, isNew) = try await uploads.run(on: call.request.loop) {
             var call = call
             let files = try await call.files(in: body, settings.fileLimits)
             let complete = call
-            return try await library.keep(ImageHeader(files[0]), files[0].bytes) {
+            return try await library.add(ImageHeader(files[0]), files[0].bytes) {
                 complete.auditRecord(of: .object($0.lowercased))
             }
         }

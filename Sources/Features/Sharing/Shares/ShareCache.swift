@@ -6,9 +6,9 @@ import ServiceKit
 /// redirect.
 final class ShareCache: Sendable {
     /// The number of shares, each of a few hundred bytes.
-    private static let limit = 20_000
+    private static let maximumShares = 20_000
 
-    private let shares = Locked(LRUCache<ShareID, [String]>(limit: limit))
+    private let shares = Locked(LRUCache<ShareID, [String]>(limit: maximumShares))
 
     /// Returns the links of a share; `nil` if there is no such share.
     func links(of id: ShareID, _ store: ShareStore) async throws -> [String]? {

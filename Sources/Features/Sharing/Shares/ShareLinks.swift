@@ -6,8 +6,8 @@ import Templates
 ///
 /// A landing address names a link by its number, so that the server redirects to these addresses only.
 struct ShareLinks: Sendable {
-    /// The number of links that are kept. A message has fewer.
-    private static let maximum = 20
+    /// The maximum number of links. A message has fewer.
+    private static let maximumLinks = 20
     /// The members with a link.
     private static let linkNames: Set<String> = ["link", "header_link"]
     private static let addressNames: Set<String> = ["web_url", "mobile_web_url"]
@@ -35,7 +35,8 @@ struct ShareLinks: Sendable {
     }
 
     private mutating func add(_ address: String) {
-        guard addresses.count < Self.maximum, !addresses.contains(address), domains.contains(address: address) else {
+        guard addresses.count < Self.maximumLinks, !addresses.contains(address), domains.contains(address: address)
+        else {
             return
         }
         addresses.append(address)

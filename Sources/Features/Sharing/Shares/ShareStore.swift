@@ -56,7 +56,7 @@ final class ShareStore: Sendable {
     }
 
     /// The number of shares that one statement of ``remove(userID:fromArgument:)`` reads.
-    private static let step = 10_000
+    private static let sharesPerStatement = 10_000
 
     /// Deletes the conversions of a user. The numbers of conversions are kept.
     func removeConversions(ofUser userID: Int64) async throws {
@@ -67,7 +67,12 @@ final class ShareStore: Sendable {
     func remove(userID: Int64, fromArgument argument: String) async throws {
         var after: UUID? = .zero
         while let last = after {
-            let statement = RemoveUserFromShares(userID: userID, argument: argument, after: last, limit: Self.step)
+            let statement = RemoveUserFromShares(
+                userID: userID,
+                argument: argument,
+                after: last,
+                limit: Self.sharesPerStatement
+            )
             after = try await pool.write(statement).first
         }
     }

@@ -7,7 +7,7 @@ struct ShareEventCounter: Sendable {
     /// The time for which an event may wait. Readers add the waiting events themselves.
     private static let interval = Duration.seconds(5)
     /// The number of events of one statement.
-    private static let rows = 5000
+    private static let eventsPerStatement = 5000
 
     let statistics: StatisticsStore
     let logger: Logger
@@ -21,7 +21,9 @@ struct ShareEventCounter: Sendable {
             failure: "Share events not counted",
             logger: logger
         ) { worker in
-            while !worker.isStopping, try await statistics.mergeEvents(limit: Self.rows) == Self.rows {}
+            while !worker.isStopping,
+                try await statistics.mergeEvents(limit: Self.eventsPerStatement) == Self.eventsPerStatement
+            {}
             return nil
         }
     }

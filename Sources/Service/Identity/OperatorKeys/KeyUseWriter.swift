@@ -20,12 +20,12 @@ extension OperatorKeys {
             level: .warning,
             logger: logger
         ) { _ in
-            let uses = self.takeUses()
+            let uses = self.drainUses()
             guard !uses.isEmpty else { return nil }
             do {
                 try await store.recordUses(uses)
             } catch {
-                self.putBack(uses)
+                self.restore(uses)
                 throw error
             }
             return nil

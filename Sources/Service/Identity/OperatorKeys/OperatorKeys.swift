@@ -72,13 +72,13 @@ final class OperatorKeys: Sendable {
         let address = address()
         if let grant = try knownGrant(ofKeyWith: digest, from: address, at: arrival) { return grant }
         while true {
-            let answer = await lookUps.answer(to: digest, on: loop) { await self.ask(digest, store) }
+            let answer = await lookUps.answer(to: digest, on: loop) { await self.lookUp(digest, store) }
             guard let answer else { throw PostgresError(.overloaded, detail: "too many concurrent key look-ups") }
             guard let entry = try answer.get() else {
                 delays.recordInvalidKey(from: address)
                 return nil
             }
-            if entry.end > arrival { return use(entry, digest) }
+            if entry.end > arrival { return recordUse(of: entry, digest) }
             // This look-up began before the request arrived, and its entry has expired. The next look-up begins later.
         }
     }
@@ -92,7 +92,7 @@ final class OperatorKeys: Sendable {
         at now: MonotonicTime = .now
     ) throws -> Grant? {
         let known = entry(digest)
-        if let known, known.end > now { return use(known, digest) }
+        if let known, known.end > now { return recordUse(of: known, digest) }
         if known == nil { try checkWait(address(), delays, at: now) }
         return nil
     }
@@ -115,7 +115,7 @@ final class OperatorKeys: Sendable {
     }
 
     /// Removes and returns the unwritten last uses, by the keys' SHA-256.
-    func takeUses() -> [[UInt8]: Date] {
+    func drainUses() -> [[UInt8]: Date] {
         state.withLock { state in
             defer { state.uses = [:] }
             return state.uses
@@ -123,7 +123,7 @@ final class OperatorKeys: Sendable {
     }
 
     /// Restores uses that could not be written.
-    func putBack(_ uses: [[UInt8]: Date]) {
+    func restore(_ uses: [[UInt8]: Date]) {
         state.withLock { $0.uses.merge(uses, uniquingKeysWith: max) }
     }
 
@@ -131,14 +131,15 @@ final class OperatorKeys: Sendable {
         state.withLock { $0.entries.value(digest) }
     }
 
-    private func use(_ entry: Entry, _ digest: [UInt8]) -> Grant {
+    /// Records the use of a key, and returns what the key allows.
+    private func recordUse(of entry: Entry, _ digest: [UInt8]) -> Grant {
         let now = Date()
         state.withLock { $0.uses[digest] = now }
         return entry.grant
     }
 
     /// Looks a key up in the database, and caches the result.
-    private func ask(_ digest: [UInt8], _ store: OperatorKeyStore) async -> Result<Entry?, any Error> {
+    private func lookUp(_ digest: [UInt8], _ store: OperatorKeyStore) async -> Result<Entry?, any Error> {
         let start = MonotonicTime.now
         // An earlier look-up may have ended between the check of the cache and this call.
         if let entry = entry(digest), entry.end > start { return .success(entry) }

@@ -34,7 +34,7 @@ final class UserRequestLimits: Sendable {
     /// Counts a request against its source address, before any work is spent on verifying its token.
     ///
     /// - Throws: ``Problem`` 429.
-    func takeFromAddress(of request: Request) throws {
+    func chargeAddress(of request: Request) throws {
         guard let wait = addresses.take(from: request.clientAddress.network) else { return }
         recordProxy(request)
         throw Problem.tooManyRequests("Too many requests from this address.", wait: wait)
@@ -43,7 +43,7 @@ final class UserRequestLimits: Sendable {
     /// Counts a request against its user.
     ///
     /// - Throws: ``Problem`` 429.
-    func take(from userID: Int64) throws {
+    func chargeUser(_ userID: Int64) throws {
         guard let wait = users.take(from: userID) else { return }
         throw Problem.tooManyRequests("Too many requests from this user.", wait: wait)
     }

@@ -27,7 +27,7 @@ package final class KakaoAccessTokens: Sendable {
     private static let refusalTime = Duration.seconds(5)
     /// The maximum number of cached valid tokens, of cached rejected tokens, and of remembered users with revoked
     /// tokens.
-    private static let limit = 16_384
+    private static let maximumEntries = 16_384
     /// The maximum number of concurrent verifications, including those that wait for their turn.
     private static let maximumVerifications = 1024
     /// The delay in seconds before a retry if Kakao did not respond.
@@ -51,10 +51,10 @@ package final class KakaoAccessTokens: Sendable {
     }
 
     private struct State: Sendable {
-        var users = LRUCache<TokenDigest, Entry>(limit: KakaoAccessTokens.limit)
+        var users = LRUCache<TokenDigest, Entry>(limit: KakaoAccessTokens.maximumEntries)
         /// When each rejection expires. Separate from `users`, so that a flood of bad tokens does not evict the valid
         /// ones.
-        var refused = LRUCache<TokenDigest, MonotonicTime>(limit: KakaoAccessTokens.limit)
+        var refused = LRUCache<TokenDigest, MonotonicTime>(limit: KakaoAccessTokens.maximumEntries)
         /// When the tokens of these users were revoked.
         var revoked: [Int64: MonotonicTime] = [:]
         /// The last time at which tokens of any user may have been revoked unnoticed.
@@ -68,7 +68,7 @@ package final class KakaoAccessTokens: Sendable {
         }
 
         mutating func revokeAll() {
-            users = LRUCache(limit: KakaoAccessTokens.limit)
+            users = LRUCache(limit: KakaoAccessTokens.maximumEntries)
             revoked = [:]
             allRevoked = .now
         }
@@ -107,14 +107,14 @@ package final class KakaoAccessTokens: Sendable {
             verdict = await verifications.answer(to: digest, on: loop) {
                 // An earlier call may have ended between the look-up and this call.
                 if let verdict = self.known(digest) { return verdict }
-                guard await self.pace.begin(address, on: loop) else {
+                guard await self.pace.acquire(address, on: loop) else {
                     return .unknown(retrySeconds: VerificationPace.retrySeconds)
                 }
-                let verdict = await self.ask(token, digest, kakao)
+                let verdict = await self.verify(token, digest, kakao)
                 if case .refused = verdict {
-                    self.pace.end(address, isRejected: true)
+                    self.pace.release(address, isRejected: true)
                 } else {
-                    self.pace.end(address, isRejected: false)
+                    self.pace.release(address, isRejected: false)
                 }
                 return verdict
             }
@@ -127,7 +127,7 @@ package final class KakaoAccessTokens: Sendable {
     }
 
     /// Returns the user of the token with this SHA-256, if it is cached.
-    func rememberedUser(_ digest: [UInt8]) -> AuthorizedUser? {
+    func cachedUser(_ digest: [UInt8]) -> AuthorizedUser? {
         guard case .user(let user) = known(TokenDigest(digest)) else { return nil }
         return user
     }
@@ -141,7 +141,7 @@ package final class KakaoAccessTokens: Sendable {
         case .notification(channel: Self.channel, let payload):
             guard let userID = Int64(decimal: payload) else { return }
             state.withLock { state in
-                if state.revoked.count >= Self.limit { state.revokeAll() }
+                if state.revoked.count >= Self.maximumEntries { state.revokeAll() }
                 state.revoked[userID] = .now
             }
         case .notification:
@@ -171,8 +171,8 @@ package final class KakaoAccessTokens: Sendable {
         }
     }
 
-    /// Asks Kakao, and caches the result.
-    private func ask(_ token: String, _ digest: TokenDigest, _ kakao: KakaoClient) async -> Verdict {
+    /// Verifies a token with Kakao, and caches the result.
+    private func verify(_ token: String, _ digest: TokenDigest, _ kakao: KakaoClient) async -> Verdict {
         // Kakao's quota may have been used up while this call waited for its turn.
         if let verdict = known(digest) { return verdict }
         let asked = MonotonicTime.now

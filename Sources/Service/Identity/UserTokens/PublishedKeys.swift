@@ -18,7 +18,7 @@ final class PublishedKeys: Sendable {
     /// The timeout of a refresh of known keys. Kakao waits 3 s for the response to an account event.
     private static let refreshTimeout = Duration.seconds(2)
     /// The divisor of the interval for account events. Kakao sends an event only once, so its key is fetched sooner.
-    private static let urgency = 4
+    private static let accountEventDivisor = 4
 
     private struct State: Sendable {
         var keys: KeySet?
@@ -69,7 +69,7 @@ final class PublishedKeys: Sendable {
         on loop: EventLoop
     ) async throws -> VerificationKey? {
         let arrival = MonotonicTime.now
-        let interval = isUrgent ? interval / Self.urgency : interval
+        let interval = isUrgent ? interval / Self.accountEventDivisor : interval
         if isStale(at: arrival) {
             _ = await fetches.answer(to: url, on: loop) {
                 await self.fetch(client, timeout: Self.refreshTimeout) { self.isStale($0, at: .now) }

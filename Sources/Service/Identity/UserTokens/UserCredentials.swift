@@ -123,8 +123,8 @@ package final class UserCredentials: Sendable {
     /// Returns the user of a token that was verified recently, without asking the issuer.
     ///
     /// - Parameter digest: The SHA-256 of `token`.
-    func rememberedUser(of token: String, _ digest: [UInt8]) -> AuthorizedUser? {
-        JSONWebToken.isLike(token) ? nil : accessTokens?.rememberedUser(digest)
+    func cachedUser(of token: String, _ digest: [UInt8]) -> AuthorizedUser? {
+        JSONWebToken.isLike(token) ? nil : accessTokens?.cachedUser(digest)
     }
 
     /// Invalidates cached tokens of the user that a notification names; of all users on (re)connection.

@@ -73,7 +73,7 @@ final class VerificationPace: Sendable {
             return .now
         }
 
-        mutating func end(isRejected: Bool, at now: MonotonicTime) {
+        mutating func release(isRejected: Bool, at now: MonotonicTime) {
             // The address may have been evicted meanwhile.
             inFlight = max(0, inFlight - 1)
             guard isRejected else { return }
@@ -103,22 +103,22 @@ final class VerificationPace: Sendable {
 
     /// Waits until a token from an address may be verified.
     ///
-    /// - Returns: Whether it may. If so, ``end(_:isRejected:)`` must follow.
-    func begin(_ address: SocketAddress.Network, on loop: EventLoop) async -> Bool {
+    /// - Returns: Whether it may. If so, ``release(_:isRejected:)`` must follow.
+    func acquire(_ address: SocketAddress.Network, on loop: EventLoop) async -> Bool {
         guard await waitForTurn(address, on: loop) else { return false }
         guard await waitForTurn(nil, on: loop) else {
-            state.withLock { $0.change(address) { $0.end(isRejected: false, at: .now) } }
+            state.withLock { $0.change(address) { $0.release(isRejected: false, at: .now) } }
             return false
         }
         return true
     }
 
     /// Records the end of a verification, also of one without a result.
-    func end(_ address: SocketAddress.Network, isRejected: Bool) {
+    func release(_ address: SocketAddress.Network, isRejected: Bool) {
         state.withLock { state in
             let now = MonotonicTime.now
-            state.change(address) { $0.end(isRejected: isRejected, at: now) }
-            state.change(nil) { $0.end(isRejected: isRejected, at: now) }
+            state.change(address) { $0.release(isRejected: isRejected, at: now) }
+            state.change(nil) { $0.release(isRejected: isRejected, at: now) }
         }
     }
 

@@ -45,7 +45,7 @@ package final class KakaoAvailability: Sendable {
     private struct Calls: Sendable {
         var last: LastCall?
         var recent = RecentCalls()
-        /// The calls that Kakao has answered since ``takeAnsweredCalls()``.
+        /// The calls that Kakao has answered since ``drainAnsweredCalls()``.
         var answered: Int64 = 0
     }
 
@@ -85,7 +85,7 @@ package final class KakaoAvailability: Sendable {
     }
 
     /// Returns the number of calls that Kakao has answered since the last time.
-    package func takeAnsweredCalls() -> Int64 {
+    package func drainAnsweredCalls() -> Int64 {
         calls.withLock { calls in
             defer { calls.answered = 0 }
             return calls.answered
@@ -93,7 +93,7 @@ package final class KakaoAvailability: Sendable {
     }
 
     /// Restores a number that could not be stored.
-    package func putBack(answeredCalls number: Int64) {
+    package func restore(answeredCalls number: Int64) {
         calls.withLock { $0.answered += number }
     }
 
@@ -154,22 +154,22 @@ package final class KakaoAvailability: Sendable {
         announce(wasRefused)
     }
 
-    private func announce(_ isNews: Bool) {
-        guard !isKnown.exchange(true, ordering: .relaxed) || isNews else { return }
+    private func announce(_ isNew: Bool) {
+        guard !isKnown.exchange(true, ordering: .relaxed) || isNew else { return }
         for observer in observers.withLock({ $0 }) { observer() }
     }
 
     private func recordRefusal(_ reason: String) {
-        let isNews = refusal.withLock { refusal in
+        let isNew = refusal.withLock { refusal in
             defer { refusal = reason }
             return refusal != reason
         }
-        if isNews {
+        if isNew {
             logger.critical(
                 "Kakao calls rejected: check the Admin key and the app",
                 metadata: ["kakao": "\(reason)"]
             )
         }
-        announce(isNews)
+        announce(isNew)
     }
 }

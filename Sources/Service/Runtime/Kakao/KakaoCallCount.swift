@@ -26,12 +26,12 @@ package struct KakaoCallCount: Sendable {
             failure: "Calls to Kakao not counted",
             logger: logger
         ) { [availability, pool = services.pool] _ in
-            let calls = availability.takeAnsweredCalls()
+            let calls = availability.drainAnsweredCalls()
             guard calls > 0 else { return nil }
             do {
                 try await pool.write(AddKakaoCalls(calls: calls))
             } catch {
-                availability.putBack(answeredCalls: calls)
+                availability.restore(answeredCalls: calls)
                 throw error
             }
             return nil

@@ -29,8 +29,8 @@ package actor CachedQuery<Value: Sendable> {
         unownedExecutor = pool.loop.asUnownedSerialExecutor()
     }
 
-    /// Lets the next caller read the value anew.
-    package func forget() {
+    /// Invalidates the value, so that the next caller reads it from the database.
+    package func invalidate() {
         latest = nil
     }
 

@@ -70,7 +70,7 @@ package final class SenderControl: Sendable {
     private func notifyAndRead() async throws -> Stop? {
         for observer in observers.withLock({ $0 }) { observer() }
         webhooks.changed()
-        await query.forget()
+        await query.invalidate()
         return try await Self.read(pool)
     }
 

@@ -109,7 +109,7 @@ import Testing
             }
             let images = try library(settings)
             let bytes = TestImage.png()
-            let id = try await images.keep(ImageHeader(bytes), bytes, recording: { _ in nil }).0.id
+            let id = try await images.add(ImageHeader(bytes), bytes, recording: { _ in nil }).0.id
             let template: JSONValue = ["image_url": .string("image:\(id.lowercased)")]
             let resolver = ImageReferences(images)
             func resolve() async throws -> Set<String> {
