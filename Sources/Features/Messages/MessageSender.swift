@@ -171,7 +171,7 @@ actor MessageSender: Service {
                 signal.send()
             case .lost:
                 logger.warning("Lease lost: another server has reclaimed the receivers of this one")
-                for batch in ready { for claim in batch.receivers { work.forget(claim.id) } }
+                for batch in ready { for claim in batch.receivers { work.untrack(claim.id) } }
                 ready = []
             }
         }
@@ -317,7 +317,7 @@ actor MessageSender: Service {
 
     private func write(_ result: ReceiverResult, of claim: ReceiverClaim) async {
         await work.persist(pending: { pendingWrites }, { try await self.store.record(result, of: claim) })
-        work.forget(claim.id)
+        work.untrack(claim.id)
         pendingWrites -= 1
         switch result.state {
         case .pending: claimAgain()

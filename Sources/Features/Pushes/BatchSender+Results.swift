@@ -77,7 +77,7 @@ extension BatchSender {
     }
 
     private func recordWritten(_ result: BatchResult, _ claim: BatchClaim) {
-        work.forget(claim.id)
+        work.untrack(claim.id)
         pendingWrites -= 1
         if result.state != .waiting { users.add(claim.userIDs.count, to: result.state) }
         defer { resumeWhenIdle() }

@@ -195,7 +195,7 @@ actor BatchSender: Service {
             metadata: ["unsent_batches": "\(claimed)", "batches_in_flight": "\(inFlight)"]
         )
         for push in ready {
-            for claim in push.claims { work.forget(claim.id) }
+            for claim in push.claims { work.untrack(claim.id) }
             push.claims = []
         }
         ready = []

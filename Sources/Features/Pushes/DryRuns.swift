@@ -57,7 +57,7 @@ struct DryRuns: Sendable {
     ///
     /// - Throws: As ``run(_:)``.
     func preview(_ push: NewPush) async throws -> PreparationStore.Preview {
-        guard limit.take() else {
+        guard limit.acquire() else {
             throw Problem(
                 of: .tooManyDryRuns,
                 "This server performs at most \(Self.maximum) dry runs at a time. Try again.",

@@ -12,8 +12,8 @@ package final class ConcurrencyLimit: Sendable {
         free = Locked(count)
     }
 
-    /// Reserves a place. Returns whether one was free.
-    package func take() -> Bool {
+    /// Acquires a place. Returns whether one was free.
+    package func acquire() -> Bool {
         free.withLock { free in
             guard free > 0 else { return false }
             free -= 1
@@ -21,7 +21,7 @@ package final class ConcurrencyLimit: Sendable {
         }
     }
 
-    /// Releases a reserved place.
+    /// Releases an acquired place.
     package func release() {
         free.withLock { $0 += 1 }
     }
@@ -36,7 +36,7 @@ extension ConcurrencyLimit {
     /// - Throws: ``Problem`` 503 if no place becomes free, and the errors of `body`.
     package func run<Result>(on loop: EventLoop, _ body: () async throws -> Result) async throws -> Result {
         let deadline = MonotonicTime.now + Self.wait
-        while !take() {
+        while !acquire() {
             guard MonotonicTime.now < deadline else {
                 throw Problem(
                     of: .tooManyUploads,

@@ -47,7 +47,7 @@ struct DeviceTransferRoutes: RouteCollection {
         guard let format = TransferFormat(contentType: call.request.contentType) else {
             preconditionFailure("the declaration admits the types of the formats only")
         }
-        guard uploads.take() else {
+        guard uploads.acquire() else {
             throw Problem(
                 of: .tooManyUploads,
                 "This server accepts one import at a time. Try again.",

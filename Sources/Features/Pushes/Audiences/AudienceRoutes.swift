@@ -50,7 +50,7 @@ struct AudienceRoutes: RouteCollection {
     /// once all users are stored.
     @Sendable private func replace(_ call: Call, _ body: RequestBody) async throws -> Response {
         let name = try call[Self.name]
-        guard uploads.take() else {
+        guard uploads.acquire() else {
             throw Problem(
                 of: .tooManyUploads,
                 "This server accepts at most \(Self.maximumUploads) concurrent uploads. Try again.",

@@ -156,7 +156,7 @@ package final class WorkQueue {
     }
 
     /// Records that the result of work is stored, or that the work belongs to another server.
-    package func forget(_ id: ClaimID) {
+    package func untrack(_ id: ClaimID) {
         tracked.remove(id)
     }
 
