@@ -55,7 +55,7 @@ struct HTTPServers: Sendable {
         operators = try operatorSettings.map { try server($0, \.router) }
     }
 
-    /// Uses reloaded settings.
+    /// Applies reloaded settings.
     ///
     /// - Parameter server: The result of ``Settings/httpServer()``.
     func apply(_ server: HTTPServerSettings, _ settings: Settings, logger: Logger) async {

@@ -51,9 +51,7 @@ package struct CallbackSettings: SettingsGroup {
             )
         }
         guard let userIDArgument else { return }
-        if ShareSigner.isOfKakao(userIDArgument) {
-            throw reader.error("callbacks.user_id_argument", ShareSigner.isOfKakaoRemedy(userIDArgument))
-        }
+        try reader.requireSigned([userIDArgument], in: "callbacks.user_id_argument")
         if sharing.statisticsArgs.contains(userIDArgument) {
             throw reader.error(
                 "sharing.statistics_args",

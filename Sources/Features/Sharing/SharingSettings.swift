@@ -83,8 +83,16 @@ package struct SharingSettings: SettingsGroup {
                 "must not contain a comma, which separates the verification keys."
             )
         }
-        if let name = statisticsArgs.first(where: ShareSigner.isOfKakao) {
-            throw reader.error("sharing.statistics_args", ShareSigner.isOfKakaoRemedy(name))
-        }
+        try reader.requireSigned(statisticsArgs, in: "sharing.statistics_args")
+    }
+}
+
+extension SettingsReader {
+    /// Requires that the arguments that a setting names are signed in shares: that none is Kakao's own.
+    ///
+    /// - Throws: ``SettingsError``
+    package func requireSigned(_ arguments: [String], in setting: String) throws {
+        guard let name = arguments.first(where: ShareSigner.isOfKakao) else { return }
+        throw error(setting, "must not contain \(name): names in capitals are Kakao's own, and are not signed.")
     }
 }

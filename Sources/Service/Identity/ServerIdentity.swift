@@ -30,7 +30,7 @@ package struct ServerIdentity: Sendable {
     /// The verifier of Kakao's tokens for the app's keys; `nil` without such a key.
     package var kakaoTokens: TokenVerifier? { users.kakao }
 
-    /// Uses the secrets and the limits of reloaded settings. Afterwards no old secret is accepted.
+    /// Applies the secrets and the limits of reloaded settings. Afterwards no old secret is accepted.
     package func apply(_ settings: IdentitySettings, _ kakao: KakaoSettings) async {
         await secrets.replace(by: AcceptedSecrets(settings, kakao))
         limits.apply(perUser: settings.requestsPerMinutePerUser, perAddress: settings.requestsPerMinutePerAddress)

@@ -81,7 +81,7 @@ package final class HTTPServer: Sendable {
         }
     }
 
-    /// Uses other limits and timeouts, and another certificate and key. Open connections keep their certificate and the
+    /// Applies other limits and timeouts, and another certificate and key. Open connections keep their certificate and the
     /// limits of their heads. Returns once all loops use them.
     ///
     /// The address and the trusted proxies remain. Switching TLS or the limit of connections per address on or off is a

@@ -83,11 +83,6 @@ package struct ShareSigner: Sendable {
         }
     }
 
-    /// Returns the remedy for a setting that names an argument of Kakao's.
-    package static func isOfKakaoRemedy(_ name: String) -> String {
-        "must not contain \(name): names in capitals are Kakao's own, and are not signed."
-    }
-
     /// Returns whether an argument of a callback with a valid signature is signed, or a known one of Kakao. Others in capitals
     /// are not trusted: a phone can add them.
     package static func isTrusted(_ name: String) -> Bool { !isOfKakao(name) || knownOfKakao.contains(name) }
