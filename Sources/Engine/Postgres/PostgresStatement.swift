@@ -63,12 +63,31 @@ extension PostgresStatement where Row == Never {
 
 /// The text of a statement, as a literal in the source code.
 ///
-/// A literal with an interpolation does not compile, so that no value can be spliced into a statement.
-package struct SQL: Sendable, ExpressibleByStringLiteral {
+/// Only other literals of this type can be interpolated, such as columns that several statements list. An interpolated value
+/// does not compile, so that none can be spliced into a statement.
+package struct SQL: Sendable, ExpressibleByStringInterpolation {
     let text: String
 
     package init(stringLiteral text: String) {
         self.text = text
+    }
+
+    package init(stringInterpolation: StringInterpolation) {
+        text = stringInterpolation.text
+    }
+
+    package struct StringInterpolation: StringInterpolationProtocol {
+        fileprivate var text = ""
+
+        package init(literalCapacity: Int, interpolationCount: Int) {}
+
+        package mutating func appendLiteral(_ literal: String) {
+            text += literal
+        }
+
+        package mutating func appendInterpolation(_ part: SQL) {
+            text += part.text
+        }
     }
 }
 

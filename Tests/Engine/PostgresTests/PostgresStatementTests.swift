@@ -112,6 +112,8 @@ import Testing
 }
 
 private struct Fruit: Equatable {
+    static let columns: SQL = "name, weight"
+
     let name: String
     let weight: Int32
 }
@@ -133,7 +135,7 @@ private struct InsertFruits: PostgresStatement {
 
 private struct FindHeavyFruits: PostgresStatement {
     static let sql: SQL = """
-        SELECT name, weight
+        SELECT \(Fruit.columns)
         FROM fruits
         WHERE weight >= $1
         ORDER BY name
