@@ -61,14 +61,7 @@ package struct TestDatabase: Sendable {
 
     /// Runs `body` with a new database, and drops the database if `body` returns.
     package static func with(_ content: Content = .schema, _ body: (TestDatabase) async throws -> Void) async throws {
-        let admin = try await TestServer.admin
-        let name = "push_service_test_\(getpid())_\(count.add(1, ordering: .relaxed).newValue)"
-        let source = content == .schema ? try await template.value : "template1"
-        try await admin.pool.write("CREATE DATABASE \(name) TEMPLATE \(source) STRATEGY file_copy")
-        let database = TestDatabase(
-            url: url(admin.url, database: name),
-            pool: try await Shared.pool(url(admin.url, database: name))
-        )
+        let (database, name) = try await create(content)
         do {
             try await body(database)
         } catch {
@@ -76,7 +69,17 @@ package struct TestDatabase: Sendable {
             throw error
         }
         await database.pool.shutdown()
-        try await admin.pool.write("DROP DATABASE \(name) WITH (FORCE)")
+        try await TestServer.admin.pool.write("DROP DATABASE \(name) WITH (FORCE)")
+    }
+
+    /// Creates a database.
+    static func create(_ content: Content = .schema) async throws -> (database: TestDatabase, name: String) {
+        let admin = try await TestServer.admin
+        let name = "push_service_test_\(getpid())_\(count.add(1, ordering: .relaxed).newValue)"
+        let source = content == .schema ? try await template.value : "template1"
+        try await admin.pool.write("CREATE DATABASE \(name) TEMPLATE \(source) STRATEGY file_copy")
+        let url = url(admin.url, database: name)
+        return (TestDatabase(url: url, pool: try await Shared.pool(url)), name)
     }
 
     /// Stores a phone for each of these users, as if Kakao already had its token.

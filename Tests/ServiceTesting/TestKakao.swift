@@ -19,20 +19,29 @@ package struct TestKakao: Sendable {
         _ settings: KakaoSandboxSettings = KakaoSandboxSettings(),
         _ body: (TestKakao) async throws -> Void
     ) async throws {
-        var settings = settings
-        settings.adminKey = Keys.admin
         let loops = try EventLoopGroup(count: 1)
         defer { loops.shutdown() }
+        let kakao = try start(settings, loops: loops)
+        do {
+            try await body(kakao)
+        } catch {
+            await kakao.sandbox.shutdown()
+            throw error
+        }
+        await kakao.sandbox.shutdown()
+    }
+
+    /// Starts a sandbox.
+    static func start(
+        _ settings: KakaoSandboxSettings = KakaoSandboxSettings(),
+        loops: EventLoopGroup
+    ) throws -> TestKakao {
+        var settings = settings
+        settings.adminKey = Keys.admin
         let log = CollectedLog()
         let sandbox = try KakaoSandbox(settings: settings, loops: loops, logger: log.logger)
         sandbox.start()
-        do {
-            try await body(TestKakao(sandbox: sandbox, log: log, certificateFile: settings.certificateFile))
-        } catch {
-            await sandbox.shutdown()
-            throw error
-        }
-        await sandbox.shutdown()
+        return TestKakao(sandbox: sandbox, log: log, certificateFile: settings.certificateFile)
     }
 
     /// A caller of the sandbox without a credential, such as a browser.

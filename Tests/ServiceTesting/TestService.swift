@@ -193,6 +193,26 @@ package func withService(
     }
 }
 
+/// Runs `body` with a server that all such tests of a process share, because starting one costs more than most tests. It
+/// has the settings of ``Settings/test(_:kakao:)`` and runs until the process ends.
+///
+/// `body` only reads, or makes requests that are rejected. It must not change what another test could see (rows, settings,
+/// the sandbox's users and faults), and must not look at the log or at metrics, which have those of other tests too.
+package func withSharedService(_ body: (TestService) async throws -> Void) async throws {
+    try await body(TestService.shared.value)
+}
+
+extension TestService {
+    fileprivate static let shared = Task.detached {
+        let database = try await TestDatabase.create().database
+        let kakao = try TestKakao.start(loops: EventLoopGroup(count: 1))
+        let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+        let log = CollectedLog()
+        let server = try await RunningServer.start(settings, log: log)
+        return TestService(database: database, kakao: kakao, settings: settings, server: server, log: log)
+    }
+}
+
 /// Runs `body` with a server that accepts access tokens of Kakao Login.
 package func withKakaoLogin(
     _ adjust: (inout Settings) -> Void = { _ in },
