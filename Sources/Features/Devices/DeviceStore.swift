@@ -13,13 +13,15 @@ final class DeviceStore: Sendable {
     let pool: PostgresPool
     let registrations: StatementCoalescer<RegisterDevices>
     let repetitions: StatementCoalescer<RepeatRegistrations>
+    let repetitionConfirmations: StatementCoalescer<ConfirmRepetitions>
     let confirmations: StatementCoalescer<ConfirmDevices>
     let lookUps: StatementCoalescer<LookUpDevices>
 
     init(pool: PostgresPool) {
         self.pool = pool
         registrations = StatementCoalescer(pool: pool) { RegisterDevices(registrations: $0) }
-        repetitions = StatementCoalescer(pool: pool) { RepeatRegistrations(items: $0) }
+        repetitions = StatementCoalescer(pool: pool) { RepeatRegistrations(registrations: $0) }
+        repetitionConfirmations = StatementCoalescer(pool: pool) { ConfirmRepetitions(confirmations: $0) }
         confirmations = StatementCoalescer(pool: pool) { ConfirmDevices(confirmations: $0) }
         lookUps = StatementCoalescer(pool: pool, access: .read, maximumItems: 64, concurrency: 2) {
             LookUpDevices(userIDs: $0)

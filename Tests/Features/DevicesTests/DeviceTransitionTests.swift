@@ -154,7 +154,7 @@ private struct StoredDevice {
                 locale: "en",
                 authorizedAt: authorizedAt
             )
-            try await pool.write(RepeatRegistrations(items: [.requested(registration)]))
+            try await pool.write(RepeatRegistrations(registrations: [registration]))
         case .displace:
             let other = DeviceKey(userID: Self.userID + 1, deviceID: "other", pushType: .fcm)
             try await pool.write(
@@ -175,7 +175,7 @@ private struct StoredDevice {
             try await pool.write(RecordTokenFailure(failure: failure, limit: 2))
         case .claim: try await pool.write(ClaimPendingDevices(limit: 10))
         case .confirm: try await pool.write(ConfirmDevices(confirmations: [confirmation]))
-        case .confirmRepetition: try await pool.write(RepeatRegistrations(items: [.confirmed(confirmation)]))
+        case .confirmRepetition: try await pool.write(ConfirmRepetitions(confirmations: [confirmation]))
         case .postpone: try await pool.write(PostponeDevice(device: pending, delay: .seconds(60)))
         case .reject: try await pool.write(RejectRegistration(device: pending))
         case .rejectRenewal: try await pool.write(RejectRenewal(device: pending))

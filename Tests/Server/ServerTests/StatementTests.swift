@@ -153,7 +153,8 @@ import Testing
             accountSamples(id, now) + messageSamples(id, now, idempotency) + (try webhookSamples(id, now))
         let devices: [any PostgresStatement] = [
             RegisterDevices(registrations: [registration]),
-            RepeatRegistrations(items: [.requested(registration), .confirmed(confirmation)]),
+            RepeatRegistrations(registrations: [registration]),
+            ConfirmRepetitions(confirmations: [confirmation]),
             ConfirmDevices(confirmations: [confirmation]),
             WithdrawDevice(key: key, keyName: nil),
             WithdrawUserDevices(userID: 1),

@@ -16,10 +16,8 @@ extension DeviceStore {
     ///
     /// - Returns: Whether another change is pending, of this device or of one that loses its token to it.
     func confirm(_ confirmation: DeviceConfirmation) async throws -> Bool {
-        guard confirmation.device.isRepetition else { return try await confirmations.submit(confirmation) }
-        let repetition = try await repetitions.submit(.confirmed(confirmation))
-        // After the end of the lease another server calls Kakao.
-        return repetition?.isPending ?? true
+        confirmation.device.isRepetition
+            ? try await repetitionConfirmations.submit(confirmation) : try await confirmations.submit(confirmation)
     }
 }
 

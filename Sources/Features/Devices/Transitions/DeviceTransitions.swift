@@ -36,7 +36,7 @@ enum DeviceEvent: CaseIterable, Sendable {
     case claim
     /// Kakao confirms the latest change: ``ConfirmDevices``.
     case confirm
-    /// Kakao confirms a repeated registration: ``RepeatRegistrations``.
+    /// Kakao confirms a repeated registration: ``ConfirmRepetitions``.
     case confirmRepetition
     /// Kakao is unavailable: ``PostponeDevice``.
     case postpone
