@@ -55,7 +55,7 @@ struct KeysCommand: AsyncParsableCommand {
             try await withKeyStore(options) { store in
                 let head = ["id", "name", "scopes", "created", "last used", "validity"]
                 let rows = [head] + (try await store.list()).map(Self.row)
-                for line in Text.table(rows) { Terminal.writeLine(line) }
+                Terminal.writeTable(rows)
             }
         }
 

@@ -1,4 +1,6 @@
+import ArgumentParser
 import Glibc
+import SystemPackage
 
 /// Unbuffered reading and writing of standard input, output and error, which need not be terminals.
 enum Terminal {
@@ -17,7 +19,12 @@ enum Terminal {
 
     /// Writes a line to standard output.
     static func writeLine(_ line: String) {
-        write(line + "\n", to: STDOUT_FILENO)
+        write("\(line)\n".utf8, to: .standardOutput)
+    }
+
+    /// Writes rows to standard output, with aligned columns.
+    static func writeTable(_ rows: [[String]]) {
+        for line in Text.table(rows) { writeLine(line) }
     }
 
     /// Overwrites the line drawn last on a terminal.
@@ -25,18 +32,24 @@ enum Terminal {
     /// - Parameter line: At most ``columns`` - 1 columns wide, since a wrapped line cannot be overwritten.
     static func redraw(_ line: String) {
         // Returns to the first column, writes the line and erases the rest of the old one (ECMA-48: EL).
-        write("\r\(line)\u{1B}[K", to: STDOUT_FILENO)
+        write("\r\(line)\u{1B}[K".utf8, to: .standardOutput)
     }
 
     /// Writes a line to standard error.
     static func writeError(_ line: String) {
-        write(line + "\n", to: STDERR_FILENO)
+        write("\(line)\n".utf8, to: .standardError)
     }
 
-    /// Asks a yes-or-no question and returns whether the answer is yes. Blocks until a line is entered.
-    static func confirms(_ question: String) -> Bool {
-        write("\(question) [y/N] ", to: STDERR_FILENO)
-        return ["y", "yes"].contains(readLine()?.lowercased() ?? "")
+    /// Asks a yes-or-no question. Blocks until a line is entered.
+    ///
+    /// - Parameter refusal: The sentence to print if the answer is not yes.
+    /// - Throws: `ExitCode` if the answer is not yes.
+    static func confirm(_ question: String, orPrint refusal: String) throws {
+        write("\(question) [y/N] ".utf8, to: .standardError)
+        guard ["y", "yes"].contains(readLine()?.lowercased() ?? "") else {
+            writeError(refusal)
+            throw ExitCode.failure
+        }
     }
 
     /// Returns the bytes of standard input up to its end. Blocks until then.
@@ -56,20 +69,11 @@ enum Terminal {
 
     /// Writes bytes to standard output.
     static func write(_ bytes: [UInt8]) {
-        write(bytes, to: STDOUT_FILENO)
+        write(bytes, to: .standardOutput)
     }
 
-    private static func write(_ text: String, to descriptor: Int32) {
-        write(Array(text.utf8), to: descriptor)
-    }
-
-    private static func write(_ bytes: [UInt8], to descriptor: Int32) {
-        var written = 0
-        while written < bytes.count {
-            let count = bytes[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return }
-            written += count
-        }
+    private static func write(_ bytes: some Sequence<UInt8>, to descriptor: FileDescriptor) {
+        // A reader that is gone is no reason to fail.
+        _ = try? descriptor.writeAll(bytes)
     }
 }

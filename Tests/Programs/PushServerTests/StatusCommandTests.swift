@@ -65,7 +65,7 @@ import Testing
                 "servers          a 1.0, up for 1 min 0 s", "                 b 1.1, up for 5 s",
             ]
         )
-        #expect(!ShownStatus.isWell(status))
+        #expect(!ShownStatus.isHealthy(status))
         #expect(throws: CommandFailure.self) { try ShownStatus.rows(["push": 1]) }
     }
 }

@@ -12,7 +12,7 @@ struct AccountsCommand: AsyncParsableCommand {
         subcommands: [List.self, Show.self, RotateKey.self]
     )
 
-    struct List: AsyncParsableCommand {
+    struct List: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "List accounts in the order of their users.")
 
         @OptionGroup var options: ServerOptions
@@ -24,22 +24,15 @@ struct AccountsCommand: AsyncParsableCommand {
         @Option(help: "List only accounts whose refresh token expires before this time, such as 2026-11-21T08:15:30Z.")
         var endsBefore: String?
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                var rows = [ShownAccount.head]
-                try await server.accounts(state: state, endsBefore: endsBefore, limit: list.limit) { accounts in
-                    for account in accounts {
-                        let shown = try ShownAccount(account)
-                        if list.json { Terminal.writeLine(account.description) } else { rows.append(shown.row) }
-                    }
-                }
-                if !list.json { for line in Text.table(rows) { Terminal.writeLine(line) } }
+        func run(on server: ServerClient) async throws {
+            let filters = [("state", state), ("ends_before", endsBefore)]
+            try await list.write("/v1/accounts", filters, of: server, head: ShownAccount.head) {
+                try ShownAccount($0).row
             }
         }
     }
 
-    struct Show: AsyncParsableCommand {
+    struct Show: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "Show the account of a user.")
 
         @OptionGroup var options: ServerOptions
@@ -47,16 +40,12 @@ struct AccountsCommand: AsyncParsableCommand {
         @Argument(help: "The user.", transform: UserArgument.parse)
         var userID: Int64
 
-        @Flag(help: "Print the server's JSON in one line.")
-        var json = false
+        @OptionGroup var output: ObjectOptions
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                let account = try await server.account(userID)
-                let shown = try ShownAccount(account)
-                for line in json ? [account.description] : Text.table(shown.details) { Terminal.writeLine(line) }
-            }
+        func run(on server: ServerClient) async throws {
+            let account = try await server.get("/v1/accounts/\(userID)")
+            let shown = try ShownAccount(account)
+            output.write(account, shown.details)
         }
     }
 }

@@ -4,7 +4,7 @@ import Runtime
 import Settings
 
 extension MessagesCommand {
-    struct Send: AsyncParsableCommand {
+    struct Send: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send a message and print its id.",
             discussion: """
@@ -78,27 +78,22 @@ extension MessagesCommand {
             guard arg.allSatisfy({ $0.contains("=") }) else { throw ValidationError("--arg must be NAME=VALUE.") }
         }
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                let message = try message()
-                let key = idempotency.key()
-                let answer: JSONValue
-                do {
-                    answer = try await server.send(message: message, idempotencyKey: key)
-                } catch {
-                    if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
-                    throw error
-                }
-                for finding in answer["findings"]?.array ?? [] {
-                    Terminal.writeError(
-                        Text.printable("\(finding["path"]?.string ?? "$"): \(finding["message"]?.string ?? "")")
-                    )
-                }
-                guard dryRun else { return Terminal.writeLine(try ShownMessage(answer).id) }
-                let rows = (answer["receivers"]?.array ?? []).map(ShownMessage.row(ofReceiver:))
-                for line in Text.table([ShownMessage.receiverHead] + rows) { Terminal.writeLine(line) }
+        func run(on server: ServerClient) async throws {
+            let message = try message()
+            let key = idempotency.key()
+            let answer: JSONValue
+            do {
+                answer = try await server.create("/v1/messages", message, idempotencyKey: key)
+            } catch {
+                if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
+                throw error
             }
+            for finding in answer["findings"]?.array ?? [] {
+                Terminal.writeError("\(finding.printable("path", orElse: "$")): \(finding.printable("message"))")
+            }
+            guard dryRun else { return Terminal.writeLine(try ShownMessage(answer).id) }
+            let rows = (answer["receivers"]?.array ?? []).map(ShownMessage.row(ofReceiver:))
+            Terminal.writeTable([ShownMessage.receiverHead] + rows)
         }
 
         /// Returns the body of the request.
@@ -124,10 +119,10 @@ extension MessagesCommand {
                 }
                 body["template_args"] = .object(values)
             }
-            if let page { body["request_url"] = .string(page) }
-            if let at { body["send_at"] = .string(at) }
-            if let expires { body["expires_at"] = .string(expires) }
-            if let delivery { body["delivery"] = .string(delivery.rawValue) }
+            body["request_url"] = page.map { .string($0) }
+            body["send_at"] = at.map { .string($0) }
+            body["expires_at"] = expires.map { .string($0) }
+            body["delivery"] = delivery.map { .string($0.rawValue) }
             if failOverQuota { body["when_over_quota"] = "fail" }
             if dryRun { body["dry_run"] = true }
             return body

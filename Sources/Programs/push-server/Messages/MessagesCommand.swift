@@ -1,4 +1,5 @@
 import ArgumentParser
+import Endpoints
 import FoundationEssentials
 import JSON
 
@@ -13,7 +14,7 @@ struct MessagesCommand: AsyncParsableCommand {
         subcommands: [Send.self, List.self, Show.self]
     )
 
-    struct List: AsyncParsableCommand {
+    struct List: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "List messages, the latest first.")
 
         @OptionGroup var options: ServerOptions
@@ -25,22 +26,15 @@ struct MessagesCommand: AsyncParsableCommand {
         @Option(help: "List only messages of this sender.", transform: UserArgument.parse)
         var sender: Int64?
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                var rows = [ShownMessage.head]
-                try await server.messages(state: state, sender: sender, limit: list.limit) { messages in
-                    for message in messages {
-                        let shown = try ShownMessage(message)
-                        if list.json { Terminal.writeLine(message.description) } else { rows.append(shown.row) }
-                    }
-                }
-                if !list.json { for line in Text.table(rows) { Terminal.writeLine(line) } }
+        func run(on server: ServerClient) async throws {
+            let filters = [("state", state), ("sender", sender.map { String($0) })]
+            try await list.write("/v1/messages", filters, of: server, head: ShownMessage.head) {
+                try ShownMessage($0).row
             }
         }
     }
 
-    struct Show: AsyncParsableCommand {
+    struct Show: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show a message, and the receivers whom it has not reached, with the reasons."
         )
@@ -59,26 +53,24 @@ struct MessagesCommand: AsyncParsableCommand {
         @Flag(help: "Print JSON: the message, then one receiver per line.")
         var json = false
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                let message = try await server.message(id)
-                let shown = try ShownMessage(message)
-                for line in json ? [message.description] : Text.table(shown.details) { Terminal.writeLine(line) }
-                var rows: [[String]] = []
-                for state in state.map({ [$0] }) ?? ["failed", "uncertain", "waiting"] {
-                    try await server.receivers(of: id, state: state, limit: limit - rows.count) { receivers in
-                        for receiver in receivers {
-                            if json { Terminal.writeLine(receiver.description) }
-                            rows.append(ShownMessage.row(ofReceiver: receiver))
-                        }
-                    }
-                    if rows.count >= limit { break }
+        func run(on server: ServerClient) async throws {
+            let path = "/v1/messages/\(id.lowercased)"
+            let message = try await server.get(path)
+            let shown = try ShownMessage(message)
+            if json { Terminal.writeLine(message.description) } else { Terminal.writeTable(shown.details) }
+            var rows: [[String]] = []
+            for state in state.map({ [$0] }) ?? ["failed", "uncertain", "waiting"] {
+                // In the order of the request.
+                try await server.pages("\(path)/receivers", [("state", state)], limit: limit - rows.count) {
+                    receivers in
+                    if json { for receiver in receivers { Terminal.writeLine(receiver.description) } }
+                    rows += receivers.map(ShownMessage.row(ofReceiver:))
                 }
-                guard !json, !rows.isEmpty else { return }
-                Terminal.writeLine("")
-                for line in Text.table([ShownMessage.receiverHead] + rows) { Terminal.writeLine(line) }
+                if rows.count >= limit { break }
             }
+            guard !json, !rows.isEmpty else { return }
+            Terminal.writeLine("")
+            Terminal.writeTable([ShownMessage.receiverHead] + rows)
         }
 
         private static func parseID(_ text: String) throws -> UUID {

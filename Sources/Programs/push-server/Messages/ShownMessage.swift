@@ -15,40 +15,39 @@ struct ShownMessage {
     static let receiverHead = ["receiver", "state", "reason", "retry at", "remedy"]
 
     let id: String
-    private let texts: [String: String]
-    private let receivers: JSONValue
+    private let json: JSONValue
+    private let receivers: JSONObject
 
     /// - Throws: ``CommandFailure`` if the JSON is not a message, as from another server or version.
     init(_ json: JSONValue) throws {
-        guard let id = json["id"]?.string, let receivers = json["receivers"], receivers.object != nil else {
+        guard let id = json["id"]?.string, let receivers = json["receivers"]?.object else {
             throw CommandFailure(
                 "The response is not a message in the expected form. Is the server of another version?"
             )
         }
         self.id = Text.printable(id)
+        self.json = json
         self.receivers = receivers
-        texts = Self.members.reduce(into: [:]) { $0[$1] = json[$1]?.string.map(Text.printable) }
     }
 
     private func count(_ state: String) -> String { Text.grouped(receivers[state]?.integer ?? 0) }
 
     /// The message as a row of the table that `list` prints.
     var row: [String] {
-        ["id", "sender", "state"].map { texts[$0] ?? "" } + Self.counts.map(count) + [texts["created_at"] ?? ""]
+        ["id", "sender", "state"].map { json.printable($0) } + Self.counts.map(count) + [json.printable("created_at")]
     }
 
     /// The rows that `show` prints, one for each member and each state of receivers.
     var details: [[String]] {
-        let states = (receivers.object?.members ?? []).filter { $0.value.integer != 0 }.map { state, _ in
+        let states = receivers.members.filter { $0.value.integer != 0 }.map { state, _ in
             [state == "total" ? "receivers" : "  \(state)", count(state)]
         }
-        return Self.members.compactMap { name in texts[name].map { [name, $0] } } + states
+        return json.printableRows(Self.members) + states
     }
 
     /// Returns a receiver as a row of a table.
     static func row(ofReceiver json: JSONValue) -> [String] {
         let name = json["user_id"]?.string ?? json["uuid"]?.string ?? "me"
-        let rest = ["state", "reason", "retry_at", "remedy"].map { json[$0]?.string ?? "" }
-        return ([name] + rest).map(Text.printable)
+        return [Text.printable(name)] + ["state", "reason", "retry_at", "remedy"].map { json.printable($0) }
     }
 }

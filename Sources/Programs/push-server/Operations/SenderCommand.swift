@@ -12,7 +12,7 @@ struct SenderCommand: AsyncParsableCommand {
         subcommands: [Stop.self, Start.self]
     )
 
-    struct Stop: AsyncParsableCommand {
+    struct Stop: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Stop sending. Requests in flight complete, and nothing more is begun."
         )
@@ -22,24 +22,24 @@ struct SenderCommand: AsyncParsableCommand {
         @Option(help: "Why, for the others on call.")
         var reason: String
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                ShownStatus.write(ShownStatus.sender(try await server.stopSender(reason: reason)))
+        func run(on server: ServerClient) async throws {
+            // A repeated request has no further effect.
+            let sender = try await server.retrying {
+                try await server.post("/v1/sender/stop", ["reason": .string(reason)])
             }
+            Terminal.writeTable(ShownStatus.sender(sender))
         }
     }
 
-    struct Start: AsyncParsableCommand {
+    struct Start: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "Continue sending.")
 
         @OptionGroup var options: ServerOptions
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                ShownStatus.write(ShownStatus.sender(try await server.startSender()))
-            }
+        func run(on server: ServerClient) async throws {
+            Terminal.writeTable(
+                ShownStatus.sender(try await server.retrying { try await server.post("/v1/sender/start") })
+            )
         }
     }
 }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import JSON
 
-struct StatusCommand: AsyncParsableCommand {
+struct StatusCommand: ServerCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
         abstract: "Show whether pushes and messages are sent, and if not, why.",
@@ -13,21 +13,12 @@ struct StatusCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var options: ServerOptions
+    @OptionGroup var output: ObjectOptions
 
-    @Flag(help: "Print the server's JSON in one line.")
-    var json = false
-
-    @concurrent
-    func run() async throws {
-        try await options.withServer { server in
-            let status = try await server.status()
-            if json {
-                Terminal.writeLine(status.description)
-            } else {
-                ShownStatus.write(try ShownStatus.rows(status))
-            }
-            guard ShownStatus.isWell(status) else { throw ExitCode(2) }
-        }
+    func run(on server: ServerClient) async throws {
+        let status = try await server.get("/v1/status")
+        try output.write(status, try ShownStatus.rows(status))
+        guard ShownStatus.isHealthy(status) else { throw ExitCode(2) }
     }
 }
 
@@ -43,7 +34,7 @@ enum ShownStatus {
     }
 
     /// Returns whether there is nothing to do.
-    static func isWell(_ status: JSONValue) -> Bool {
+    static func isHealthy(_ status: JSONValue) -> Bool {
         let kakao = status["kakao"]?["state"]?.string
         let journal = status["journal"]?["open"]
         return status["sender"]?["state"] == "running" && status["database"]?["up"] == true
@@ -52,17 +43,13 @@ enum ShownStatus {
 
     /// The rows of the sender.
     static func sender(_ sender: JSONValue) -> [[String]] {
-        var rows = [["sender", text(sender["state"])]]
+        var rows = [["sender", sender.printable("state")]]
         for (title, name) in [
             ("reason", "reason"), ("remedy", "remedy"), ("since", "stopped_at"), ("by", "stopped_by"),
         ] {
             if let value = sender[name]?.string { rows.append(["  \(title)", Text.printable(value)]) }
         }
         return rows
-    }
-
-    static func write(_ rows: [[String]]) {
-        for line in Text.table(rows) { Terminal.writeLine(line) }
     }
 
     private static func backlog(_ backlog: JSONValue?) -> [[String]] {
@@ -92,7 +79,7 @@ enum ShownStatus {
 
     private static func kakao(_ kakao: JSONValue?) -> [[String]] {
         guard let kakao else { return [] }
-        var rows = [["Kakao", text(kakao["state"])]]
+        var rows = [["Kakao", kakao.printable("state")]]
         let calls = kakao["calls"]?.integer ?? 0
         var recent = "\(Text.grouped(calls)) in 5 min"
         if calls > 0 {
@@ -101,7 +88,7 @@ enum ShownStatus {
         }
         rows.append(["  calls", recent])
         if let error = kakao["last_error"]?.string {
-            rows.append(["  last error", "\(Text.printable(error)) at \(text(kakao["last_error_at"]))"])
+            rows.append(["  last error", "\(Text.printable(error)) at \(kakao.printable("last_error_at"))"])
         }
         if let calls = kakao["calls_this_month"]?.integer {
             let quota = kakao["calls_per_month"]?.integer ?? 0
@@ -113,13 +100,10 @@ enum ShownStatus {
     private static func servers(_ servers: JSONValue?) -> [[String]] {
         (servers?.array ?? []).enumerated().map { index, server in
             let uptime = Text.duration(seconds: seconds(server["uptime_seconds"]))
-            return [
-                index == 0 ? "servers" : "", "\(text(server["host"])) \(text(server["version"])), up for \(uptime)",
-            ]
+            let text = "\(server.printable("host")) \(server.printable("version")), up for \(uptime)"
+            return [index == 0 ? "servers" : "", text]
         }
     }
 
     private static func seconds(_ value: JSONValue?) -> Double { value?.number?.double ?? 0 }
-
-    private static func text(_ value: JSONValue?) -> String { Text.printable(value?.string ?? "") }
 }

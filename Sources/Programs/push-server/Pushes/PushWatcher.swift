@@ -1,4 +1,5 @@
 import ArgumentParser
+import Endpoints
 import EventLoop
 import FoundationEssentials
 import Pushes
@@ -6,16 +7,16 @@ import UnixSignals
 
 /// Shows the progress of a push until it has ended, is paused or halted, or Ctrl-C is pressed.
 ///
-/// It follows the events of the push (`GET /v1/pushes/{id}/events`), and asks for them again if they end early or the server
-/// is unavailable.
+/// It follows the events of the push (`GET /v1/pushes/{id}/events`), and reconnects if they end early or the server is
+/// unavailable.
 struct PushWatcher {
     private enum Ending: Sendable {
         case push(ShownPush)
         case interrupted
     }
 
-    /// The time after which the events are asked for again.
-    private static let interval = Duration.seconds(1)
+    /// The delay before a reconnection.
+    private static let reconnectionDelay = Duration.seconds(1)
     /// The exit code with which a shell reports a program that SIGINT terminated.
     private static let interruptedCode: Int32 = 130
 
@@ -27,7 +28,7 @@ struct PushWatcher {
     /// The time to wait for a server that does not respond. A restart takes much less.
     var patience = Duration.seconds(300)
 
-    private var idText: String { id.uuidString.lowercased() }
+    private var idText: String { id.lowercased }
 
     /// Watches the push until it is done.
     ///
@@ -63,7 +64,7 @@ struct PushWatcher {
         var awaySince: ContinuousClock.Instant?
         while true {
             do {
-                let ended = try await server.events(of: id) { json -> ShownPush? in
+                let ended = try await server.events("/v1/pushes/\(idText)/events") { json -> ShownPush? in
                     guard let push = try json.map({ try ShownPush($0) }) ?? last else { return nil }
                     let now = ContinuousClock.now
                     awaySince = nil
@@ -95,7 +96,7 @@ struct PushWatcher {
                     throw failure
                 }
             }
-            try await server.loop.sleep(for: Self.interval)
+            try await server.loop.sleep(for: Self.reconnectionDelay)
         }
     }
 

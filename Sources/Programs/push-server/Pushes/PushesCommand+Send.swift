@@ -7,7 +7,7 @@ import Schemas
 import Settings
 
 extension PushesCommand {
-    struct Send: AsyncParsableCommand {
+    struct Send: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send a push and print its id.",
             discussion: """
@@ -68,40 +68,43 @@ extension PushesCommand {
             throw ValidationError("--everyone needs --yes when there is no terminal for the confirmation.")
         }
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                let message = try Self.readMessage(message)
-                let key = idempotency.key()
-                let (audience, upload) = try recipients.audience(idempotencyKey: key)
-                let push = PushRequest(
-                    audience: audience,
-                    exclusion: recipients.exclusion,
-                    message: message,
-                    name: name,
-                    kind: kind,
-                    sendAt: at,
-                    expiresAt: expires,
-                    usersPerSecond: usersPerSecond,
-                    delivery: delivery,
-                    skipsUnknown: !includeUnknown,
-                    isDryRun: dryRun
-                )
-                if let upload { try await upload.run(on: server) }
-                let answer: JSONValue
-                do {
-                    answer = try await send(push, idempotencyKey: key, to: server)
-                } catch {
-                    await upload?.cleanUp(on: server)
-                    throw error
-                }
+        func run(on server: ServerClient) async throws {
+            let message = try Self.readMessage(message)
+            let key = idempotency.key()
+            let (audience, upload) = try recipients.audience(idempotencyKey: key)
+            if let upload { try await upload.run(on: server) }
+            let answer: JSONValue
+            do {
+                answer = try await send(request(message, to: audience), idempotencyKey: key, on: server)
+            } catch {
                 await upload?.cleanUp(on: server)
-                if dryRun {
-                    for line in DryRun.lines(answer) { Terminal.writeLine(line) }
-                } else {
-                    try await report(ShownPush(answer), server)
-                }
+                throw error
             }
+            await upload?.cleanUp(on: server)
+            if dryRun {
+                for line in DryRun.lines(answer) { Terminal.writeLine(line) }
+            } else {
+                try await report(ShownPush(answer), server)
+            }
+        }
+
+        /// Returns the body of the request, without unset members. Equal options have equal bytes, which `Idempotency-Key`
+        /// requires.
+        func request(_ message: JSONValue, to audience: PushAudience?) -> JSONObject {
+            var body = JSONObject()
+            if let audience { body["audience"] = audience.json } else { body["to_testers"] = true }
+            if !recipients.exclusion.isEmpty { body["except"] = recipients.exclusion.json }
+            body["message"] = message
+            body["name"] = name.map { .string($0) }
+            body["kind"] = kind.map { .string($0.rawValue) }
+            // The server validates the times.
+            body["send_at"] = at.map { .string($0) }
+            body["expires_at"] = expires.map { .string($0) }
+            body["users_per_second"] = usersPerSecond.map { .integer($0) }
+            body["delivery"] = delivery.map { .string($0.rawValue) }
+            if includeUnknown { body["skip_unknown"] = false }
+            if dryRun { body["dry_run"] = true }
+            return body
         }
 
         /// Sends the push, or performs the dry run, and returns the response. Asks the operator first if the recipients may be
@@ -109,21 +112,21 @@ extension PushesCommand {
         ///
         /// - Throws: `ExitCode` if the operator declines.
         private func send(
-            _ push: PushRequest,
+            _ push: JSONObject,
             idempotencyKey key: String,
-            to server: ServerClient
+            on server: ServerClient
         ) async throws -> JSONValue {
+            func create(_ push: JSONObject) async throws -> JSONValue {
+                try await server.create("/v1/pushes", push, idempotencyKey: key, timeout: ServerClient.longTimeout)
+            }
             if !dryRun, !yes, recipients.mayBeMany, Terminal.isInteractive {
                 var preview = push
-                preview.isDryRun = true
-                let answer = try await server.send(preview, idempotencyKey: key)
-                guard Terminal.confirms(DryRun.question(answer, server: server.url)) else {
-                    Terminal.writeError("Nothing was sent.")
-                    throw ExitCode.failure
-                }
+                preview["dry_run"] = true
+                let question = DryRun.question(try await create(preview), server: server.url)
+                try Terminal.confirm(question, orPrint: "Nothing was sent.")
             }
             do {
-                return try await server.send(push, idempotencyKey: key)
+                return try await create(push)
             } catch {
                 if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
                 throw error
@@ -274,21 +277,26 @@ struct RecipientOptions: ParsableArguments {
 
 /// Users to upload as an audience for a push.
 struct AudienceUpload {
+    /// The user ids, one per line.
     let lines: [UInt8]
+    /// A name that needs no escaping in a path.
     let name: String
     /// Whether the operator has named the audience. An unnamed one is deleted once the push, which copies its users, is
     /// stored.
     let isKept: Bool
 
+    private var path: String { "/v1/audiences/\(name)" }
+
     func run(on server: ServerClient) async throws {
-        let count = try await server.upload(lines, as: name)
-        Terminal.writeError("Uploaded \(Text.grouped(count)) users as the audience \(name).")
+        let audience = try await server.put(path, lines: lines)
+        let count = Text.grouped(audience["users"]?.integer ?? 0)
+        Terminal.writeError("Uploaded \(count) users as the audience \(name).")
     }
 
     func cleanUp(on server: ServerClient) async {
         guard !isKept else { return }
         do {
-            try await server.deleteAudience(name)
+            try await server.delete(path)
         } catch {
             Terminal.writeError("The temporary audience \(name) could not be deleted: \(error)")
         }
@@ -341,12 +349,11 @@ enum DryRun {
         }
         if let test = json["last_tested_at"]?.string { lines.append("tested    \(Text.printable(test))") }
         for request in json["first_requests"]?.array ?? [] {
-            func text(_ name: String) -> String { Text.printable(request[name]?.string ?? "") }
-            lines += ["", "\(text("method")) \(text("url"))"]
+            lines += ["", "\(request.printable("method")) \(request.printable("url"))"]
             for (name, value) in request["headers"]?.object?.members ?? [] {
                 lines.append(Text.printable("\(name): \(value.string ?? "")"))
             }
-            lines += ["", text("body")]
+            lines += ["", request.printable("body")]
         }
         return lines
     }

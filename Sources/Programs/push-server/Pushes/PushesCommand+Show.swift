@@ -5,8 +5,12 @@ import Pushes
 import Schemas
 
 extension PushesCommand {
-    struct List: AsyncParsableCommand {
+    struct List: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "List pushes, newest first.")
+
+        /// The maximum number of pushes in a response. If each names as many users as it may, the response has at most
+        /// ``JSONValue/maximumBytes``.
+        private static let largestPage = 50
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var list: ListOptions
@@ -29,29 +33,22 @@ extension PushesCommand {
         @Option(help: "List only pushes created before this time.")
         var until: String?
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                var rows = [["id", "state", "name", "sent/total", "created"]]
-                let filters: [ServerClient.Filter] = [
-                    ("state", state?.rawValue), ("unfinished", unfinished ? "true" : nil), ("name", name),
-                    ("created_by", createdBy), ("since", since), ("until", until),
-                ]
-                try await server.pushes(filters, limit: list.limit) { pushes in
-                    for push in pushes {
-                        if list.json {
-                            Terminal.writeLine(push.description)
-                        } else {
-                            rows.append(try ShownPush(push).row)
-                        }
-                    }
-                }
-                if !list.json { for line in Text.table(rows) { Terminal.writeLine(line) } }
-            }
+        func run(on server: ServerClient) async throws {
+            let filters: [ServerClient.Filter] = [
+                ("state", state?.rawValue), ("unfinished", unfinished ? "true" : nil), ("name", name),
+                ("created_by", createdBy), ("since", since), ("until", until),
+            ]
+            try await list.write(
+                "/v1/pushes",
+                filters,
+                of: server,
+                head: ["id", "state", "name", "sent/total", "created"],
+                largestPage: Self.largestPage
+            ) { try ShownPush($0).row }
         }
     }
 
-    struct Show: AsyncParsableCommand {
+    struct Show: ServerCommand {
         /// The batches to show.
         enum Batches: ExpressibleByArgument, Equatable {
             case all
@@ -81,25 +78,20 @@ extension PushesCommand {
         @Flag(help: "Print the server's JSON in one line; with --batches, only the batches, one per line.")
         var json = false
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                if !json || batches == nil {
-                    let answer = try await server.push(push.id)
-                    let shown = try ShownPush(answer)
-                    for line in json ? [answer.description] : Text.table(shown.details(answer)) {
-                        Terminal.writeLine(line)
-                    }
-                }
-                guard let batches else { return }
-                var isFirst = true
-                try await server.batches(of: push.id, state: batches.state?.rawValue) { page in
-                    // A push may have 100,000 batches, so each page is a separate table.
-                    let rows = (isFirst ? [ShownBatch.head] : []) + page.map(ShownBatch.row)
-                    if isFirst, !json { Terminal.writeLine("") }
-                    for line in json ? page.map(\.description) : Text.table(rows) { Terminal.writeLine(line) }
-                    isFirst = false
-                }
+        func run(on server: ServerClient) async throws {
+            if !json || batches == nil {
+                let answer = try await server.get(push.path)
+                let shown = try ShownPush(answer)
+                if json { Terminal.writeLine(answer.description) } else { Terminal.writeTable(shown.details(answer)) }
+            }
+            guard let batches else { return }
+            var isFirst = true
+            try await server.pages("\(push.path)/batches", [("state", batches.state?.rawValue)]) { page in
+                // A push may have 100,000 batches, so each page is a separate table.
+                let rows = (isFirst ? [ShownBatch.head] : []) + page.map(ShownBatch.row)
+                if isFirst, !json { Terminal.writeLine("") }
+                for line in json ? page.map(\.description) : Text.table(rows) { Terminal.writeLine(line) }
+                isFirst = false
             }
         }
     }

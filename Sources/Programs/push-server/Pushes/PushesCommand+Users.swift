@@ -2,7 +2,7 @@ import ArgumentParser
 import JSON
 
 extension PushesCommand {
-    struct User: AsyncParsableCommand {
+    struct User: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "Show the result of a push for one user.")
 
         @OptionGroup var options: ServerOptions
@@ -11,21 +11,15 @@ extension PushesCommand {
         @Argument(help: "The user.", transform: UserArgument.parse)
         var userID: Int64
 
-        @Flag(help: "Print the server's JSON in one line.")
-        var json = false
+        @OptionGroup var output: ObjectOptions
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                let user = try await server.user(userID, of: push.id)
-                for line in json ? [user.description] : Text.table(ShownPushUser.details(user)) {
-                    Terminal.writeLine(line)
-                }
-            }
+        func run(on server: ServerClient) async throws {
+            let user = try await server.get("\(push.path)/users/\(userID)")
+            output.write(user, ShownPushUser.details(user))
         }
     }
 
-    struct Users: AsyncParsableCommand {
+    struct Users: ServerCommand {
         /// A state whose users the server exports.
         enum State: String, ExpressibleByArgument, CaseIterable {
             case failed
@@ -46,11 +40,9 @@ extension PushesCommand {
         @Option(help: "Why you need them. The audit log keeps it.")
         var reason: String
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                Terminal.write(try await server.users(of: push.id, state: state.rawValue, reason: reason))
-            }
+        func run(on server: ServerClient) async throws {
+            let filters: [ServerClient.Filter] = [("state", state.rawValue), ("reason", reason)]
+            Terminal.write(try await server.export("\(push.path)/users", filters))
         }
     }
 }
@@ -61,7 +53,7 @@ enum ShownPushUser {
 
     /// Returns a row of the table that `users pushes` prints.
     static func row(_ json: JSONValue) -> [String] {
-        ["push_id", "created_at", "name", "push_state", "state"].map { Text.printable(json[$0]?.string ?? "") }
+        ["push_id", "created_at", "name", "push_state", "state"].map { json.printable($0) }
             + [ShownBatch.answer(json)]
     }
 
@@ -69,6 +61,6 @@ enum ShownPushUser {
     static func details(_ json: JSONValue) -> [[String]] {
         let numbers = ["batch", "attempts"].map { [$0, json[$0]?.integer.map(String.init) ?? ""] }
         return zip(head, row(json)).map { [$0, $1] } + numbers
-            + [["finished", Text.printable(json["finished_at"]?.string ?? "")]]
+            + [["finished", json.printable("finished_at")]]
     }
 }

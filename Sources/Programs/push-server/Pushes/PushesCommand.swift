@@ -1,4 +1,5 @@
 import ArgumentParser
+import Endpoints
 import FoundationEssentials
 import JSON
 import Pushes
@@ -18,7 +19,7 @@ struct PushesCommand: AsyncParsableCommand {
         ]
     )
 
-    struct Watch: AsyncParsableCommand {
+    struct Watch: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show the progress of a push until it has ended.",
             discussion: """
@@ -30,13 +31,12 @@ struct PushesCommand: AsyncParsableCommand {
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { try await PushWatcher(server: $0, id: push.id).run() }
+        func run(on server: ServerClient) async throws {
+            try await PushWatcher(server: server, id: push.id).run()
         }
     }
 
-    struct Approve: AsyncParsableCommand {
+    struct Approve: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Approve a push that another key has created, so that it is sent.",
             discussion: "The operator key needs the scope approve. On a terminal, the approval has to be confirmed."
@@ -48,23 +48,17 @@ struct PushesCommand: AsyncParsableCommand {
         @Flag(help: "Approve without the confirmation that is asked for on a terminal.")
         var yes = false
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                if !yes, Terminal.isInteractive {
-                    let answer = try await server.push(push.id)
-                    for line in Text.table(try ShownPush(answer).details(answer)) { Terminal.writeError(line) }
-                    guard Terminal.confirms("Approve this push?") else {
-                        Terminal.writeError("Nothing was done.")
-                        throw ExitCode.failure
-                    }
-                }
-                try await push.control("approve", server)
+        func run(on server: ServerClient) async throws {
+            if !yes, Terminal.isInteractive {
+                let answer = try await server.get(push.path)
+                for line in Text.table(try ShownPush(answer).details(answer)) { Terminal.writeError(line) }
+                try Terminal.confirm("Approve this push?", orPrint: "Nothing was done.")
             }
+            try await push.control("approve", server)
         }
     }
 
-    struct Reject: AsyncParsableCommand {
+    struct Reject: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Reject a push that waits for an approval: it is canceled.",
             discussion: "The operator key needs the scope approve."
@@ -76,38 +70,34 @@ struct PushesCommand: AsyncParsableCommand {
         @Option(help: "Why, for the other operators.")
         var reason: String?
 
-        @concurrent
-        func run() async throws {
-            let body: JSONValue? = reason.map { ["reason": .string($0)] }
-            try await push.control("reject", options, body: body?.bytes() ?? [])
+        func run(on server: ServerClient) async throws {
+            try await push.control("reject", server, reason.map { ["reason": .string($0)] })
         }
     }
 
-    struct Pause: AsyncParsableCommand {
+    struct Pause: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "Pause a push until it is resumed.")
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
-        @concurrent
-        func run() async throws {
-            try await push.control("pause", options)
+        func run(on server: ServerClient) async throws {
+            try await push.control("pause", server)
         }
     }
 
-    struct Resume: AsyncParsableCommand {
+    struct Resume: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "Resume a paused or halted push.")
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
-        @concurrent
-        func run() async throws {
-            try await push.control("resume", options)
+        func run(on server: ServerClient) async throws {
+            try await push.control("resume", server)
         }
     }
 
-    struct Cancel: AsyncParsableCommand {
+    struct Cancel: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "Cancel a push for good: the rest is never sent.")
 
         @OptionGroup var options: ServerOptions
@@ -116,17 +106,15 @@ struct PushesCommand: AsyncParsableCommand {
         @Flag(help: "Cancel without the confirmation that is asked for on a terminal.")
         var yes = false
 
-        @concurrent
-        func run() async throws {
-            guard yes || !Terminal.isInteractive || Terminal.confirms("Cancel this push for good?") else {
-                Terminal.writeError("Nothing was done.")
-                throw ExitCode.failure
+        func run(on server: ServerClient) async throws {
+            if !yes, Terminal.isInteractive {
+                try Terminal.confirm("Cancel this push for good?", orPrint: "Nothing was done.")
             }
-            try await push.control("cancel", options)
+            try await push.control("cancel", server)
         }
     }
 
-    struct Retry: AsyncParsableCommand {
+    struct Retry: ServerCommand {
         static let configuration = CommandConfiguration(abstract: "Retry the failed batches of a finished push.")
 
         @OptionGroup var options: ServerOptions
@@ -135,10 +123,8 @@ struct PushesCommand: AsyncParsableCommand {
         @Flag(help: "Also retry uncertain batches. Their users may receive the push twice.")
         var uncertain = false
 
-        @concurrent
-        func run() async throws {
-            let body: JSONValue = ["uncertain": true]
-            try await push.control("retry", options, body: uncertain ? body.bytes() : [])
+        func run(on server: ServerClient) async throws {
+            try await push.control("retry", server, uncertain ? ["uncertain": true] : nil)
         }
     }
 }
@@ -148,19 +134,15 @@ struct PushArgument: ParsableArguments {
     @Argument(help: "The complete id of the push.", transform: parse)
     var id: UUID
 
+    var path: String { "/v1/pushes/\(id.lowercased)" }
+
     /// Performs an operation on the push and prints its new state.
     ///
     /// - Parameters:
     ///   - control: The last component of the path, such as `pause`.
-    ///   - options: The server to call.
-    ///   - body: A JSON object; empty for none.
-    func control(_ control: String, _ options: ServerOptions, body: [UInt8] = []) async throws {
-        try await options.withServer { try await self.control(control, $0, body: body) }
-    }
-
-    /// Performs an operation on the push and prints its new state.
-    func control(_ control: String, _ server: ServerClient, body: [UInt8] = []) async throws {
-        let push = try ShownPush(try await server.control(id, control, body: body))
+    ///   - body: A JSON object; `nil` for none.
+    func control(_ control: String, _ server: ServerClient, _ body: JSONObject? = nil) async throws {
+        let push = try ShownPush(try await server.post("\(path)/\(control)", body))
         Terminal.writeLine(push.state.rawValue)
     }
 

@@ -31,7 +31,7 @@ struct ShownPush: Equatable {
         name = json["name"]?.string.map(Text.printable)
         reason = json["reason"]?.string.map(Text.printable)
         awaitsApproval = json["awaits_approval"]?.bool ?? false
-        createdAt = Text.printable(json["created_at"]?.string ?? "")
+        createdAt = json.printable("created_at")
     }
 
     private static func counts(_ json: JSONValue?) -> PushCounts? {
@@ -68,15 +68,9 @@ struct ShownPush: Equatable {
     ///
     /// - Parameter json: The JSON that the push was parsed from.
     func details(_ json: JSONValue) -> [[String]] {
-        let keys = ["created_by", "approved_by", "stopped_by"]
-        let texts = [
-            "delivery", "send_at", "expires_at", "created_at", "approved_at", "started_at", "finished_at",
-            "estimated_end",
-            "last_tested_at",
-        ]
         var rows = [["id", id], ["state", state.rawValue]]
         if let name { rows.append(["name", name]) }
-        for key in keys { if let name = json[key]?.string { rows.append([key, Text.printable(name)]) } }
+        rows += json.printableRows(["created_by", "approved_by", "stopped_by"])
         if let reason { rows.append(["reason", reason]) }
         rows.append(["audience", Self.audience(json["audience"])])
         if json["to_testers"]?.bool == true { rows.append(["to_testers", "true"]) }
@@ -85,9 +79,10 @@ struct ShownPush: Equatable {
             rows.append(["except", Text.printable(JSONValue.object(exclusion).description)])
         }
         for push in json["waits_for"]?.array ?? [] { rows.append(["waits_for", Text.printable(push.string ?? "")]) }
-        for text in texts {
-            if let value = json[text]?.string { rows.append([text, Text.printable(value)]) }
-        }
+        rows += json.printableRows([
+            "delivery", "send_at", "expires_at", "created_at", "approved_at", "started_at", "finished_at",
+            "estimated_end", "last_tested_at",
+        ])
         if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
         rows.append(["users", Self.list(users)])
         rows.append(["batches", Self.list(batches)])
@@ -116,7 +111,7 @@ enum ShownBatch {
     /// Returns a row of the table for a batch.
     static func row(_ json: JSONValue) -> [String] {
         [
-            json["number"]?.integer.map(String.init) ?? "", Text.printable(json["state"]?.string ?? ""),
+            json["number"]?.integer.map(String.init) ?? "", json.printable("state"),
             String(json["uuids"]?.array?.count ?? 0), json["attempts"]?.integer.map(String.init) ?? "",
             answer(json, prefix: "kakao_"),
         ]

@@ -11,7 +11,7 @@ struct UsersCommand: AsyncParsableCommand {
         subcommands: [Pushes.self]
     )
 
-    struct Pushes: AsyncParsableCommand {
+    struct Pushes: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "List the pushes of the last 31 days that a user is in, newest first."
         )
@@ -25,21 +25,9 @@ struct UsersCommand: AsyncParsableCommand {
         @Option(help: "List only pushes created since this time, such as 2026-11-21T08:15:30Z.")
         var since: String?
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                var rows = [ShownPushUser.head]
-                try await server.pushes(ofUser: userID, since: since, limit: list.limit) { pushes in
-                    for push in pushes {
-                        if list.json {
-                            Terminal.writeLine(push.description)
-                        } else {
-                            rows.append(ShownPushUser.row(push))
-                        }
-                    }
-                }
-                if !list.json { for line in Text.table(rows) { Terminal.writeLine(line) } }
-            }
+        func run(on server: ServerClient) async throws {
+            let path = "/v1/users/\(userID)/pushes"
+            try await list.write(path, [("since", since)], of: server, head: ShownPushUser.head, row: ShownPushUser.row)
         }
     }
 }

@@ -11,32 +11,23 @@ struct WebhooksCommand: AsyncParsableCommand {
         subcommands: [Status.self, Test.self, Replay.self, CancelReplays.self]
     )
 
-    struct Status: AsyncParsableCommand {
+    struct Status: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show the endpoint, how far webhooks are delivered, and the latest that it has not accepted.",
             discussion: "Exit code 0: the endpoint accepts webhooks. 2: it does not. 1: the command failed."
         )
 
         @OptionGroup var options: ServerOptions
+        @OptionGroup var output: ObjectOptions
 
-        @Flag(help: "Print the server's JSON in one line.")
-        var json = false
-
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                let webhooks = try await server.webhooks()
-                if json {
-                    Terminal.writeLine(webhooks.description)
-                } else {
-                    for line in Text.table(try ShownWebhooks.rows(webhooks)) { Terminal.writeLine(line) }
-                }
-                guard webhooks["state"] == "delivering" else { throw ExitCode(2) }
-            }
+        func run(on server: ServerClient) async throws {
+            let webhooks = try await server.get("/v1/webhooks")
+            try output.write(webhooks, try ShownWebhooks.rows(webhooks))
+            guard webhooks["state"] == "delivering" else { throw ExitCode(2) }
         }
     }
 
-    struct Test: AsyncParsableCommand {
+    struct Test: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send a webhook of the type webhook.test, and show the endpoint's response.",
             discussion: "Exit code 0: the endpoint has accepted it. 2: it has not. 1: the command failed."
@@ -44,17 +35,14 @@ struct WebhooksCommand: AsyncParsableCommand {
 
         @OptionGroup var options: ServerOptions
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                let test = try await server.testWebhooks()
-                for line in Text.table(ShownWebhooks.test(test)) { Terminal.writeLine(line) }
-                guard test["delivered"] == true else { throw ExitCode(2) }
-            }
+        func run(on server: ServerClient) async throws {
+            let test = try await server.post("/v1/webhooks/test")
+            Terminal.writeTable(ShownWebhooks.test(test))
+            guard test["delivered"] == true else { throw ExitCode(2) }
         }
     }
 
-    struct Replay: AsyncParsableCommand {
+    struct Replay: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Replay webhooks in the background: those of a time range, or a single one."
         )
@@ -73,35 +61,27 @@ struct WebhooksCommand: AsyncParsableCommand {
         @Option(help: "The webhook-id of a single webhook, in place of a time range.")
         var id: String?
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                var body = JSONObject()
-                for (name, value) in [("id", id), ("since", since), ("until", until)] {
-                    if let value { body[name] = .string(value) }
-                }
-                if !type.isEmpty { body["types"] = .array(type.map { .string($0) }) }
-                try await server.replayWebhooks(body)
-                Terminal.writeLine("The replay begins.")
+        func run(on server: ServerClient) async throws {
+            var body = JSONObject()
+            for (name, value) in [("id", id), ("since", since), ("until", until)] {
+                body[name] = value.map { .string($0) }
             }
+            if !type.isEmpty { body["types"] = .array(type.map { .string($0) }) }
+            try await server.post("/v1/webhooks/replay", body)
+            Terminal.writeLine("The replay begins.")
         }
     }
-}
 
-extension WebhooksCommand {
-    struct CancelReplays: AsyncParsableCommand {
+    struct CancelReplays: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Cancel the replays of time ranges. Those of single webhooks continue."
         )
 
         @OptionGroup var options: ServerOptions
 
-        @concurrent
-        func run() async throws {
-            try await options.withServer { server in
-                try await server.cancelWebhookReplays()
-                Terminal.writeLine("The replays of time ranges are canceled.")
-            }
+        func run(on server: ServerClient) async throws {
+            try await server.delete("/v1/webhooks/replay")
+            Terminal.writeLine("The replays of time ranges are canceled.")
         }
     }
 }
@@ -120,25 +100,24 @@ enum ShownWebhooks {
                 "The response is not about webhooks in the expected form. Is the server of another version?"
             )
         }
-        var rows = [["endpoint", text(webhooks["endpoint"], "none")], ["state", Text.printable(state)]]
-        if webhooks["since"]?.string != nil { rows.append(["  since", text(webhooks["since"])]) }
+        var rows = [["endpoint", webhooks.printable("endpoint", orElse: "none")], ["state", Text.printable(state)]]
+        if webhooks["since"]?.string != nil { rows.append(["  since", webhooks.printable("since")]) }
         if webhooks["last_error"]?.string != nil {
-            rows.append(["  last error", "\(text(webhooks["last_error"])) at \(text(webhooks["last_error_at"]))"])
+            let error = "\(webhooks.printable("last_error")) at \(webhooks.printable("last_error_at"))"
+            rows.append(["  last error", error])
         }
         for source in sources {
             let lag = source["lag_seconds"]?.number?.double ?? 0
-            rows.append([
-                text(source["source"]), lag > 0 ? "waiting for \(Text.duration(seconds: lag))" : "all delivered",
-            ])
+            let state = lag > 0 ? "waiting for \(Text.duration(seconds: lag))" : "all delivered"
+            rows.append([source.printable("source"), state])
         }
         for replay in webhooks["replays"]?.array ?? [] {
-            rows.append([
-                "replay of \(text(replay["source"]))", "from \(text(replay["since"])) to \(text(replay["until"]))",
-            ])
+            let range = "from \(replay.printable("since")) to \(replay.printable("until"))"
+            rows.append(["replay of \(replay.printable("source"))", range])
         }
         for webhook in failed.prefix(maximumFailed) {
-            let attempts = "\(text(webhook["state"])) after \(webhook["attempts"]?.integer ?? 0) attempts"
-            rows.append([text(webhook["id"]), "\(attempts): \(text(webhook["last_error"], "none"))"])
+            let attempts = "\(webhook.printable("state")) after \(webhook["attempts"]?.integer ?? 0) attempts"
+            rows.append([webhook.printable("id"), "\(attempts): \(webhook.printable("last_error", orElse: "none"))"])
         }
         if failed.count > maximumFailed || webhooks["next"]?.string != nil { rows.append(["…", "more: --json"]) }
         return rows
@@ -149,11 +128,7 @@ enum ShownWebhooks {
         var rows = [["delivered", test["delivered"] == true ? "yes" : "no"]]
         if let status = test["status"]?.integer { rows.append(["status", "\(status)"]) }
         rows.append(["time", "\(test["milliseconds"]?.integer ?? 0) ms"])
-        rows.append(["response", text(test["text"])])
+        rows.append(["response", test.printable("text")])
         return rows
-    }
-
-    private static func text(_ value: JSONValue?, _ absent: String = "") -> String {
-        Text.printable(value?.string ?? absent)
     }
 }

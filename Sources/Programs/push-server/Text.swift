@@ -1,3 +1,5 @@
+import JSON
+
 /// Formatting of text for a terminal. Pure.
 enum Text {
     /// Returns `text` with control characters and those that change the direction of writing replaced by `?`, so that
@@ -89,6 +91,20 @@ enum Text {
         case ..<86_400: return "\(seconds / 3600) h \(seconds % 3600 / 60) min"
         default: return "\(grouped(seconds / 86_400)) d \(seconds % 86_400 / 3600) h"
         }
+    }
+}
+
+extension JSONValue {
+    /// Returns a member's text for a terminal.
+    ///
+    /// - Parameter absent: The text without such a member, or if it is not a text.
+    func printable(_ name: String, orElse absent: String = "") -> String {
+        Text.printable(self[name]?.string ?? absent)
+    }
+
+    /// Returns the rows of a table of members, each with its name. Members without a text are omitted.
+    func printableRows(_ names: [String]) -> [[String]] {
+        names.filter { self[$0]?.string != nil }.map { [$0, printable($0)] }
     }
 }
 
