@@ -33,10 +33,10 @@ struct DoctorCommand: AsyncParsableCommand {
         try await reportingFailures {
             let findings = try await findings()
             if json {
-                for finding in findings { Terminal.writeLine(finding.json) }
+                for finding in findings { Terminal.writeLine(finding.json.description) }
             } else {
                 let rows = findings.map { [$0.state.rawValue, $0.subject, Text.printable($0.text)] }
-                for line in Text.table(rows) { Terminal.writeLine(line) }
+                Terminal.writeTable(rows)
             }
             guard !findings.contains(where: { $0.state == .wrong }) else { throw ExitCode.failure }
         }
@@ -48,7 +48,7 @@ struct DoctorCommand: AsyncParsableCommand {
             settings = try options.load()
         } catch let error as SettingsError {
             // Without valid settings there is nothing else to check.
-            return [Finding(.wrong, "settings", "\(error)")]
+            return [Finding("settings", .wrong("\(error)"))]
         }
         let loops = try EventLoopGroup(count: 1)
         defer { loops.shutdown() }
@@ -58,7 +58,7 @@ struct DoctorCommand: AsyncParsableCommand {
             accessToken: try accessToken(),
             loop: loops.loops[0]
         )
-        return [Finding(.ok, "settings", "read from \(options.source)")] + (await doctor.findings())
+        return [Finding("settings", .ok("read from \(options.source)"))] + (await doctor.findings())
     }
 
     /// Returns the access token from the file or the environment. An argument would be visible to every user of the
@@ -76,13 +76,7 @@ struct DoctorCommand: AsyncParsableCommand {
 }
 
 extension Finding {
-    fileprivate var json: String {
-        var json = JSONWriter()
-        json.object {
-            $0.member("state", state.rawValue)
-            $0.member("subject", subject)
-            $0.member("text", text)
-        }
-        return String(decoding: json.bytes, as: UTF8.self)
+    fileprivate var json: JSONValue {
+        ["state": .string(state.rawValue), "subject": .string(subject), "text": .string(text)]
     }
 }

@@ -312,10 +312,8 @@ import Testing
             ReadTime(timeZone: "Asia/Seoul"),
             ReadWritability(),
             ReadRolePrivileges(),
-            CheckSuperuser(),
             ReadConnectionLimit(),
-            ListDisabledDurabilitySettings(),
-            ListDisabledVacuumSettings(),
+            ListDisabledSettings(names: ["fsync", "autovacuum"]),
         ]
         let share = Share(id: ShareID(id), campaign: nil, templateID: nil, args: [:], links: [], expiresAt: now)
         let statistics = StatisticsQuery(

@@ -28,36 +28,31 @@ struct AddressChecks: Sendable {
     }
 
     /// Checks that `http.public_url` is an HTTPS address whose host resolves to public addresses only.
-    func publicURL() async -> Finding {
+    func publicURL() async -> Verdict {
         guard let url else {
-            return finding(.skipped, "not set: the address that Kakao calls is unknown")
+            return .skipped("not set: the address that Kakao calls is unknown")
         }
         let address = WebAddress(url)
         guard !address.host.isEmpty else {
-            return finding(.wrong, "\(url) is not a URL such as https://push.example.com")
+            return .wrong("\(url) is not a URL such as https://push.example.com")
         }
         guard address.isHTTPS else {
-            return finding(.wrong, "Kakao calls https:// only: install a certificate and use an https:// URL")
+            return .wrong("Kakao calls https:// only: install a certificate and use an https:// URL")
         }
         guard !address.isPrivateName else {
-            return finding(.wrong, "Kakao cannot resolve the private name \(address.host): use a public name")
+            return .wrong("Kakao cannot resolve the private name \(address.host): use a public name")
         }
         let numbers = await Self.lookUp(address.host)
         guard !numbers.isEmpty else {
-            return finding(.wrong, "\(address.host) does not resolve: add it to your domain's DNS records")
+            return .wrong("\(address.host) does not resolve: add it to your domain's DNS records")
         }
         if let number = numbers.first(where: { !WebAddress.isPublic($0) }) {
-            return finding(
-                .wrong,
+            return .wrong(
                 "Kakao cannot reach \(address.host), which resolves to \(number) here: use a public address, or run doctor "
                     + "where the name resolves to it"
             )
         }
-        return finding(.ok, "\(numbers.joined(separator: ", ")); enter in Kakao's console: \(consoleAddresses(url))")
-    }
-
-    private func finding(_ state: Finding.State, _ text: String) -> Finding {
-        Finding(state, "http.public_url", text)
+        return .ok("\(numbers.joined(separator: ", ")); enter in Kakao's console: \(consoleAddresses(url))")
     }
 
     /// Returns the callback addresses to enter in Kakao's console, for the features that are configured.
@@ -76,9 +71,8 @@ struct AddressChecks: Sendable {
     }
 
     /// Checks that this server responds at `http.public_url`, and not another one.
-    func callbacks() async -> Finding {
-        let subject = "callbacks"
-        guard let url else { return Finding(.skipped, subject, "http.public_url is not set") }
+    func callbacks() async -> Verdict {
+        guard let url else { return .skipped("http.public_url is not set") }
         // Only this server echoes the request's id and responds with a numeric `code`.
         let id = RandomKey.hexadecimal(words: 1)
         let request = HTTPClientRequest(url: url + Self.callbackPath, headerFields: [.requestID: id])
@@ -89,55 +83,46 @@ struct AddressChecks: Sendable {
             let isOurs =
                 response.headerFields[.requestID] == id
                 && (try? JSONValue(parsing: response.body, maximumDepth: 8))?["code"]?.integer != nil
-            let (state, text) = Self.verdict(response.status, isOurs: isOurs)
-            return Finding(state, subject, isOurs ? "\(text) (\(time))" : text)
+            let verdict = Self.verdict(response.status, isOurs: isOurs)
+            return isOurs ? Verdict(state: verdict.state, text: "\(verdict.text) (\(time))") : verdict
         } catch {
             switch error.code {
             case .cannotConnect, .timedOut, .connectionLost:
-                return Finding(
-                    .warning,
-                    subject,
+                return .warning(
                     "\(error.message): start push-server and its proxy, or open port 443, then run doctor again"
                 )
             default:
-                let remedy = "install a publicly trusted certificate with its chain"
-                return Finding(.wrong, subject, error.remedy(certificate: remedy))
+                return .wrong(error.remedy(certificate: "install a publicly trusted certificate with its chain"))
             }
         }
     }
 
     /// Checks that `http.public_url` does not lead to the port for operators.
-    func operatorPort() async -> Finding {
-        let subject = "http.operator_port"
+    func operatorPort() async -> Verdict {
         guard settings.operatorPort != nil else {
-            return Finding(.skipped, subject, "not set: operators use the port that Kakao and apps call")
+            return .skipped("not set: operators use the port that Kakao and apps call")
         }
-        guard let url else { return Finding(.skipped, subject, "http.public_url is not set") }
+        guard let url else { return .skipped("http.public_url is not set") }
         do throws(HTTPClientError) {
             let response = try await client.send(HTTPClientRequest(url: url + OpenAPIRoutes.path))
             guard response.status != 200 else {
-                return Finding(
-                    .wrong,
-                    subject,
-                    "http.public_url leads to the port for operators: forward it to http.port instead"
-                )
+                return .wrong("http.public_url leads to the port for operators: forward it to http.port instead")
             }
-            return Finding(.ok, subject, "http.public_url does not lead to it")
+            return .ok("http.public_url does not lead to it")
         } catch {
-            return Finding(.skipped, subject, "http.public_url does not respond: see callbacks")
+            return .skipped("http.public_url does not respond: see callbacks")
         }
     }
 
-    private static func verdict(_ status: Int, isOurs: Bool) -> (Finding.State, String) {
+    private static func verdict(_ status: Int, isOurs: Bool) -> Verdict {
         switch (status, isOurs) {
-        case (401, true): (.ok, "push-server responds at http.public_url")
-        case (429, true), (500..., true): (.warning, "push-server responds with status \(status): check its /readyz")
+        case (401, true): .ok("push-server responds at http.public_url")
+        case (429, true), (500..., true): .warning("push-server responds with status \(status): check its /readyz")
         case (502, _), (503, _), (504, _):
-            (.warning, "the proxy of push-server responds with status \(status): start push-server, then try again")
-        case (300..<400, _): (.wrong, "it redirects, which Kakao does not follow: set http.public_url to the target")
+            .warning("the proxy of push-server responds with status \(status): start push-server, then try again")
+        case (300..<400, _): .wrong("it redirects, which Kakao does not follow: set http.public_url to the target")
         default:
-            (
-                .wrong,
+            .wrong(
                 "another server responds with status \(status): forward \(callbackPath) and the other paths of Kakao to push-server"
             )
         }

@@ -8,7 +8,6 @@ struct ClockCheck {
     /// second.
     private static let tolerance = 5.0
 
-    let subject: String
     /// The name of the other clock, such as `Kakao's clock`.
     let other: String
 
@@ -18,14 +17,12 @@ struct ClockCheck {
     ///   - time: The range in which the other clock's reading lies.
     ///   - begin: The time of the request by this machine's clock.
     ///   - end: The time of the response by this machine's clock. The other clock was read between the two.
-    func finding(_ time: ClosedRange<Date>, askedAt begin: Date, answeredAt end: Date) -> Finding {
+    func verdict(_ time: ClosedRange<Date>, askedAt begin: Date, answeredAt end: Date) -> Verdict {
         let ahead = begin.timeIntervalSince(time.upperBound)
         let behind = time.lowerBound.timeIntervalSince(end)
         let difference = max(ahead, behind)
-        guard difference > Self.tolerance else { return Finding(.ok, subject, "agrees with \(other)") }
-        return Finding(
-            .wrong,
-            subject,
+        guard difference > Self.tolerance else { return .ok("agrees with \(other)") }
+        return .wrong(
             "\(Self.text(difference)) \(ahead > behind ? "ahead of" : "behind") \(other), so valid tokens are refused or "
                 + "expired ones accepted: synchronize this machine's clock (timedatectl set-ntp true)"
         )

@@ -39,7 +39,7 @@ struct DatabaseChecks: Sendable {
     }
 
     private func findings(_ pool: PostgresPool, _ postgres: PostgresSettings) async -> [Finding] {
-        let server: Finding
+        let server: Verdict
         do {
             server = try await self.server(pool)
         } catch {
@@ -58,7 +58,7 @@ struct DatabaseChecks: Sendable {
             { await self.check("database.accounts") { try await self.accounts(pool) } },
             { await self.check("talk.quota_time_zone") { try await self.quotaTimeZone(pool) } },
         ]
-        return await [server] + concurrently(others)
+        return await [Finding("database", server)] + concurrently(others)
     }
 
     private func unreachable(_ text: String) -> [Finding] {
@@ -66,16 +66,15 @@ struct DatabaseChecks: Sendable {
             "database.\($0)"
         }
         let subjects = ["clock.database"] + others + ["talk.quota_time_zone"]
-        return [Finding(.wrong, "database", text)]
-            + subjects.map { Finding(.skipped, $0, "the database is unreachable") }
+        return [Finding("database", .wrong(text))]
+            + subjects.map { Finding($0, .skipped("the database is unreachable")) }
     }
 
-    private func check(_ subject: String, _ body: () async throws -> (Finding.State, String)) async -> Finding {
+    private func check(_ subject: String, _ body: () async throws -> Verdict) async -> Finding {
         do {
-            let (state, text) = try await body()
-            return Finding(state, subject, text)
+            return Finding(subject, try await body())
         } catch {
-            return Finding(.wrong, subject, Self.words(error))
+            return Finding(subject, .wrong(Self.words(error)))
         }
     }
 
@@ -89,150 +88,137 @@ struct DatabaseChecks: Sendable {
 
     // MARK: Checks
 
-    private func server(_ pool: PostgresPool) async throws -> Finding {
+    private func server(_ pool: PostgresPool) async throws -> Verdict {
         guard let (version, number, encoding) = try await pool.read(ReadServerVersion()).first else {
             throw PostgresError(.decoding)
         }
         guard number >= Self.oldestVersion else {
-            return Finding(.wrong, "database", "PostgreSQL \(version) is too old: upgrade to 14 or newer")
+            return .wrong("PostgreSQL \(version) is too old: upgrade to 14 or newer")
         }
         guard encoding == "UTF8" else {
-            return Finding(
-                .wrong,
-                "database",
+            return .wrong(
                 "the encoding \(encoding) cannot store every text: create the database with ENCODING 'UTF8' TEMPLATE template0"
             )
         }
         let start = MonotonicTime.now
         _ = try await pool.read(PingDatabase())
         let time = (MonotonicTime.now - start).inMilliseconds
-        return Finding(.ok, "database", "PostgreSQL \(version), a round trip takes \(time)")
+        return .ok("PostgreSQL \(version), a round trip takes \(time)")
     }
 
-    private func clock(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+    private func clock(_ pool: PostgresPool) async throws -> Verdict {
         let begin = Date()
         let time = try await pool.read(ReadDatabaseClock()).first
         let end = Date()
         guard let time else { throw PostgresError(.decoding) }
-        let finding = ClockCheck(subject: "clock.database", other: "the database's clock")
-            .finding(time...time, askedAt: begin, answeredAt: end)
-        return (finding.state, finding.text)
+        return ClockCheck(other: "the database's clock").verdict(time...time, askedAt: begin, answeredAt: end)
     }
 
-    private func pending(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+    private func pending(_ pool: PostgresPool) async throws -> Verdict {
         let pending = try await Migrator(directory: migrations.get()).pending(pool)
-        guard let first = pending.fileNames.first else { return (.ok, "all have been applied") }
+        guard let first = pending.fileNames.first else { return .ok("all have been applied") }
         let text = "\(pending.count) are pending, from \(first) on"
         return settings.migratesOnStart
-            ? (.ok, "\(text); serve applies them when it starts") : (.wrong, "\(text): run push-server migrate")
+            ? .ok("\(text); serve applies them when it starts") : .wrong("\(text): run push-server migrate")
     }
 
     /// Checks whether the role has the privileges that the server needs.
-    private func role(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+    private func role(_ pool: PostgresPool) async throws -> Verdict {
         // On a connection for writes: those for reads are always read-only.
         guard let (isStandby, isReadOnly) = try await pool.write(ReadWritability()).first, !isStandby else {
-            return (.wrong, "this is a standby, which accepts no writes: name the primary in database.url")
+            return .wrong("this is a standby, which accepts no writes: name the primary in database.url")
         }
         guard !isReadOnly else {
-            return (
-                .wrong,
+            return .wrong(
                 "the database is read-only: turn default_transaction_read_only off for the role and the database"
             )
         }
         guard
-            let (role, schema, mayCreate, mayUseTemporary, mayAlter, denied) =
+            let (role, schema, isSuperuser, mayCreate, mayUseTemporary, mayAlter, denied) =
                 try await pool.read(ReadRolePrivileges()).first
         else { throw PostgresError(.decoding) }
         guard let schema else {
-            return (.wrong, "\(role) has no schema: GRANT USAGE ON SCHEMA public TO it, or correct its search_path")
+            return .wrong("\(role) has no schema: GRANT USAGE ON SCHEMA public TO it, or correct its search_path")
         }
         guard denied.isEmpty else {
-            return (
-                .wrong,
+            return .wrong(
                 "\(role) lacks privileges on \(denied.joined(separator: ", ")): GRANT SELECT, INSERT, UPDATE, DELETE ON them"
             )
         }
         guard mayUseTemporary else {
-            return (.wrong, "\(role) may not create temporary tables, which uploads need: GRANT TEMPORARY ON DATABASE")
+            return .wrong("\(role) may not create temporary tables, which uploads need: GRANT TEMPORARY ON DATABASE")
         }
         // Otherwise a vulnerability of this server would expose all of PostgreSQL, and its machine.
-        guard try await pool.read(CheckSuperuser()).first != true else {
-            return (.warning, "\(role) is a superuser: use an ordinary role that owns the database")
+        guard !isSuperuser else {
+            return .warning("\(role) is a superuser: use an ordinary role that owns the database")
         }
         // A server that does not migrate needs no more than that.
-        guard settings.migratesOnStart else { return (.ok, "\(role) may read and write the tables of \(schema)") }
+        guard settings.migratesOnStart else { return .ok("\(role) may read and write the tables of \(schema)") }
         guard mayCreate else {
-            return (
-                .wrong,
+            return .wrong(
                 "\(role) may not create tables: GRANT CREATE ON SCHEMA \(schema), or set database.migrate to false"
             )
         }
         guard mayAlter else {
-            return (.wrong, "\(role) does not own the tables and so cannot alter them: set database.migrate to false")
+            return .wrong("\(role) does not own the tables and so cannot alter them: set database.migrate to false")
         }
-        return (.ok, "\(role) may migrate, read and write in \(schema)")
+        return .ok("\(role) may migrate, read and write in \(schema)")
     }
 
     /// Checks whether TLS makes sure that the password and the tokens go to the database, and nowhere else.
-    static func tls(_ postgres: PostgresSettings) -> (Finding.State, String) {
-        guard postgres.isRemote else { return (.ok, "the database is on this machine") }
+    static func tls(_ postgres: PostgresSettings) -> Verdict {
+        guard postgres.isRemote else { return .ok("the database is on this machine") }
         guard ["verify-ca", "verify-full"].contains(postgres.tlsMode) else {
-            return (
-                .warning,
+            return .warning(
                 "the database is on another machine, and sslmode=\(postgres.tlsMode) does not verify its identity: "
                     + "add sslmode=verify-full and sslrootcert to database.url"
             )
         }
-        return (.ok, "encrypted, and the database's certificate is verified (\(postgres.tlsMode))")
+        return .ok("encrypted, and the database's certificate is verified (\(postgres.tlsMode))")
     }
 
-    private func connections(_ pool: PostgresPool, _ postgres: PostgresSettings) async throws -> (Finding.State, String)
-    {
+    private func connections(_ pool: PostgresPool, _ postgres: PostgresSettings) async throws -> Verdict {
         guard let (allowed, used) = try await pool.read(ReadConnectionLimit()).first else {
             throw PostgresError(.decoding)
         }
         let needed = PushServer.maximumDatabaseConnections(postgres)
         guard needed <= allowed else {
-            return (
-                .wrong,
+            return .wrong(
                 "a server on this machine needs up to \(needed) connections, but only \(allowed) are allowed: "
                     + "raise max_connections, or the limit of the role or the database"
             )
         }
-        return (.ok, "a server on this machine needs up to \(needed) of \(allowed) connections; \(used) are open now")
+        return .ok("a server on this machine needs up to \(needed) of \(allowed) connections; \(used) are open now")
     }
 
-    private func durability(_ pool: PostgresPool) async throws -> (Finding.State, String) {
-        let off = try await pool.read(ListDisabledDurabilitySettings())
+    private func durability(_ pool: PostgresPool) async throws -> Verdict {
+        let off = try await pool.read(ListDisabledSettings(names: ["fsync", "full_page_writes", "synchronous_commit"]))
         guard off.isEmpty else {
-            return (
-                .warning, "\(off.joined(separator: ", ")) is off: acknowledged requests can be lost; turn it on"
-            )
+            return .warning("\(off.joined(separator: ", ")) is off: acknowledged requests can be lost; turn it on")
         }
-        return (.ok, "acknowledged requests are on disk")
+        return .ok("acknowledged requests are on disk")
     }
 
-    private func autovacuum(_ pool: PostgresPool) async throws -> (Finding.State, String) {
-        let off = try await pool.read(ListDisabledVacuumSettings())
+    private func autovacuum(_ pool: PostgresPool) async throws -> Verdict {
+        let off = try await pool.read(ListDisabledSettings(names: ["autovacuum", "track_counts"]))
         guard off.isEmpty else {
-            return (
-                .warning, "\(off.joined(separator: ", ")) is off: the tables of pushes grow without limit; turn it on"
+            return .warning(
+                "\(off.joined(separator: ", ")) is off: the tables of pushes grow without limit; turn it on"
             )
         }
-        return (.ok, "on")
+        return .ok("on")
     }
 
     /// Checks that the configured keys decrypt the tokens of users.
-    private func accounts(_ pool: PostgresPool) async throws -> (Finding.State, String) {
-        guard settings.accounts.encryptionKey != nil else { return (.skipped, "accounts.encryption_key is not set") }
+    private func accounts(_ pool: PostgresPool) async throws -> Verdict {
+        guard settings.accounts.encryptionKey != nil else { return .skipped("accounts.encryption_key is not set") }
         let keys: [StoredKey]
         do {
             keys = try await StoredKey.all(pool: pool, settings.accounts, appID: settings.kakao.appID)
         } catch let error as PostgresError where error.sqlState == Self.undefinedTable {
-            return (.skipped, "the migration of accounts is pending")
+            return .skipped("the migration of accounts is pending")
         } catch let error as PostgresError where error.code == .timedOut {
-            return (
-                .skipped,
+            return .skipped(
                 "too many accounts for a check: push-server accounts rotate-key reports tokens that cannot be decrypted"
             )
         }
@@ -240,35 +226,31 @@ struct DatabaseChecks: Sendable {
             switch key.use {
             case .current, .decryption: break
             case .missing:
-                return (
-                    .wrong,
+                return .wrong(
                     "tokens are encrypted with key \(key.id), which is not set: add it to accounts.decryption_keys"
                 )
             case .unreadable(let userID):
-                return (
-                    .wrong,
+                return .wrong(
                     "the tokens of user \(userID) cannot be decrypted: restore kakao.app_id if it was changed, otherwise the row was altered"
                 )
             }
         }
         guard !keys.contains(where: { $0.use == .decryption }) else {
-            return (
-                .ok,
+            return .ok(
                 "all keys of stored tokens are set; run push-server accounts rotate-key before you remove one from accounts.decryption_keys"
             )
         }
-        return (.ok, "all stored tokens are encrypted with accounts.encryption_key")
+        return .ok("all stored tokens are encrypted with accounts.encryption_key")
     }
 
     /// Checks that PostgreSQL knows the time zone with which each message is sent.
-    private func quotaTimeZone(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+    private func quotaTimeZone(_ pool: PostgresPool) async throws -> Verdict {
         let name = settings.messages.quotaTimeZone
         do {
             let time = try await pool.read(ReadTime(timeZone: name)).first ?? ""
-            return (.ok, "PostgreSQL knows \(name), where it is \(time)")
+            return .ok("PostgreSQL knows \(name), where it is \(time)")
         } catch let error as PostgresError where error.sqlState == Self.invalidParameterValue {
-            return (
-                .wrong,
+            return .wrong(
                 "PostgreSQL does not know the time zone \(name), so no KakaoTalk message is sent: use a name such as Asia/Seoul"
             )
         }
@@ -331,7 +313,8 @@ struct ReadWritability: PostgresStatement {
     }
 }
 
-/// Reads the current role and schema, the role's privileges, and the tables that the role may not read and write.
+/// Reads the current role and schema, whether the role is a superuser or a member of one, its privileges, and the tables
+/// that it may not read and write.
 ///
 /// The tables are those in the schema of `schema_migrations` that have the same owner as `schema_migrations`.
 struct ReadRolePrivileges: PostgresStatement {
@@ -346,6 +329,7 @@ struct ReadRolePrivileges: PostgresStatement {
         )
         SELECT current_user::text,
             current_schema()::text,
+            EXISTS (SELECT 1 FROM pg_roles WHERE rolsuper AND pg_has_role(current_user, oid, 'MEMBER')),
             coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
             has_database_privilege(current_database(), 'TEMPORARY'),
             (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM own),
@@ -366,19 +350,11 @@ struct ReadRolePrivileges: PostgresStatement {
     static func decode(
         _ row: PostgresRow
     ) throws -> (
-        role: String, schema: String?, mayCreate: Bool, mayUseTemporary: Bool, mayAlter: Bool, denied: [String]
+        role: String, schema: String?, isSuperuser: Bool, mayCreate: Bool, mayUseTemporary: Bool, mayAlter: Bool,
+        denied: [String]
     ) {
-        try row.decode(String.self, String?.self, Bool.self, Bool.self, Bool.self, [String].self)
+        try row.decode(String.self, String?.self, Bool.self, Bool.self, Bool.self, Bool.self, [String].self)
     }
-}
-
-/// Checks whether the current role is a superuser or a member of one.
-struct CheckSuperuser: PostgresStatement {
-    static let sql: SQL = """
-        SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolsuper AND pg_has_role(current_user, oid, 'MEMBER'))
-        """
-
-    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
 /// Reads how many connections the current role may open, and how many connections are open.
@@ -401,24 +377,16 @@ struct ReadConnectionLimit: PostgresStatement {
     }
 }
 
-/// Lists the settings for durability that are off.
-struct ListDisabledDurabilitySettings: PostgresStatement {
+/// Lists those settings of PostgreSQL that are off.
+struct ListDisabledSettings: PostgresStatement {
     static let sql: SQL = """
         SELECT name
-        FROM unnest(ARRAY['fsync', 'full_page_writes', 'synchronous_commit']) AS name
+        FROM unnest($1::text[]) AS name
         WHERE current_setting(name) = 'off'
         """
 
-    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
-}
+    let names: [String]
 
-/// Lists the settings that autovacuum needs and that are off.
-struct ListDisabledVacuumSettings: PostgresStatement {
-    static let sql: SQL = """
-        SELECT name
-        FROM unnest(ARRAY['autovacuum', 'track_counts']) AS name
-        WHERE current_setting(name) = 'off'
-        """
-
+    var parameters: [PostgresValue] { [.texts(names)] }
     static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }

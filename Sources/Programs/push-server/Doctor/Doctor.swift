@@ -1,36 +1,28 @@
-package import Crypto
-package import EventLoop
+import Crypto
+import EventLoop
 import HTTPClient
 import Identity
 import Net
-package import Server
+import Server
 import Settings
 
 /// The checks of a configuration as `push-server serve` would use it: Kakao, the database, the addresses that Kakao
 /// calls, and this machine.
 ///
 /// The checks change nothing and send no push. They run concurrently, each within a time limit.
-package struct Doctor: Sendable {
+struct Doctor: Sendable {
     /// The time limit of a group of checks. It is longer than a group takes when each of its steps times out.
     private static let timeout = Duration.seconds(40)
     /// The length in bytes of the shortest secret that is masked. A shorter one would match text that is not secret.
     private static let shortestMasked = 8
 
-    private let settings: Settings
-    private let migrations: Result<String, any Error>
-    private let accessToken: Secret?
-    private let loop: EventLoop
-
-    /// - Parameters:
-    ///   - migrations: The folder of the SQL files, or the error of the search for it.
-    ///   - accessToken: A user's access token of Kakao Login. Kakao returns the id of the app that it belongs to.
-    ///   - loop: The event loop that the checks run on.
-    package init(settings: Settings, migrations: Result<String, any Error>, accessToken: Secret?, loop: EventLoop) {
-        self.settings = settings
-        self.migrations = migrations
-        self.accessToken = accessToken
-        self.loop = loop
-    }
+    let settings: Settings
+    /// The folder of the SQL files, or the error of the search for it.
+    let migrations: Result<String, any Error>
+    /// A user's access token of Kakao Login. Kakao returns the id of the app that it belongs to.
+    let accessToken: Secret?
+    /// The event loop that the checks run on.
+    let loop: EventLoop
 
     /// Checks that run as a unit, named after the first.
     private struct Group: Sendable {
@@ -41,17 +33,22 @@ package struct Doctor: Sendable {
             self.subject = subject
             self.findings = findings
         }
+
+        /// Creates a group of one check.
+        init(_ subject: String, verdict: @escaping @Sendable () async -> Verdict) {
+            self.init(subject, findings: { [Finding(subject, await verdict())] })
+        }
     }
 
     /// Runs all checks concurrently.
     ///
     /// - Returns: The findings, always in the same order.
-    package func findings() async -> [Finding] {
+    func findings() async -> [Finding] {
         var clients: [HTTPClient] = []
         let groups = groups(&clients)
         let found = await concurrently(groups.map { group in { await self.findings(of: group) } })
         for client in clients { await client.shutdown() }
-        return found.joined().map { Finding($0.state, $0.subject, masked($0.text)) }
+        return found.joined().map { Finding($0.subject, Verdict(state: $0.state, text: masked($0.text))) }
     }
 
     private func groups(_ clients: inout [HTTPClient]) -> [Group] {
@@ -62,22 +59,14 @@ package struct Doctor: Sendable {
             clients.append(client)
             kakao = kakaoGroups(client)
         } catch {
-            let finding = Finding(
-                .wrong,
-                "kakao.ca_certificate_file",
-                "cannot be read, so the checks of Kakao did not run: \(error)"
-            )
-            kakao = [Group(finding.subject) { [finding] }]
+            let verdict = Verdict.wrong("cannot be read, so the checks of Kakao did not run: \(error)")
+            kakao = [Group("kakao.ca_certificate_file", verdict: { verdict })]
         }
         // Trusts the system's certificates, as Kakao's servers do, and not kakao.ca_certificate_file.
         let outside = makeClient(.system, nil)
         clients.append(outside)
-        return keyGroups() + kakao + otherGroups(outside)
-    }
-
-    private func keyGroups() -> [Group] {
-        let checks = KeyChecks(settings: settings)
-        return [Group("operator.key") { checks.findings() }]
+        let keys = KeyChecks(settings: settings)
+        return [Group("operator.key", findings: { keys.findings() })] + kakao + otherGroups(outside)
     }
 
     private func kakaoGroups(_ client: HTTPClient) -> [Group] {
@@ -85,11 +74,11 @@ package struct Doctor: Sendable {
         let issuers = IssuerChecks(settings: settings, client: client)
         let login = LoginChecks(settings: settings, client: client)
         return [
-            Group("kakao.api_url") { await kakao.findings() },
-            Group("kakao.auth_url") { [await issuers.kakao()] },
-            Group("kakao.rest_api_key") { await login.keys() },
-            Group("login.redirect_uri") { [await login.redirectURI()] },
-            Group("identity.jwt") { [await issuers.backend()] },
+            Group("kakao.api_url", findings: { await kakao.findings() }),
+            Group("kakao.auth_url", verdict: { await issuers.kakao() }),
+            Group("kakao.rest_api_key", findings: { await login.keys() }),
+            Group("login.redirect_uri", verdict: { await login.redirectURI() }),
+            Group("identity.jwt", verdict: { await issuers.backend() }),
         ]
     }
 
@@ -98,11 +87,11 @@ package struct Doctor: Sendable {
         let database = DatabaseChecks(settings: settings, migrations: migrations, loop: loop)
         let machine = MachineChecks(settings: settings)
         return [
-            Group("http.public_url") { [await addresses.publicURL()] },
-            Group("callbacks") { [await addresses.callbacks()] },
-            Group("http.operator_port") { [await addresses.operatorPort()] },
-            Group("database") { await database.findings() },
-            Group("http.tls") { machine.findings() },
+            Group("http.public_url", verdict: { await addresses.publicURL() }),
+            Group("callbacks", verdict: { await addresses.callbacks() }),
+            Group("http.operator_port", verdict: { await addresses.operatorPort() }),
+            Group("database", findings: { await database.findings() }),
+            Group("http.tls", findings: { machine.findings() }),
         ]
     }
 
@@ -112,7 +101,7 @@ package struct Doctor: Sendable {
 
     /// Returns the findings of a group, or one finding that says that it timed out.
     private func findings(of group: Group) async -> [Finding] {
-        let late = [Finding(.wrong, group.subject, "timed out after \(Self.timeout.components.seconds) s")]
+        let late = [Finding(group.subject, .wrong("timed out after \(Self.timeout.components.seconds) s"))]
         let found = try? await Promise<[Finding]>.value(on: loop) { [loop] promise in
             let timer = loop.schedule(after: Self.timeout) { promise.complete(.success(late)) }
             Task {

@@ -1,6 +1,6 @@
 /// The result of one check of a ``Doctor``.
-package struct Finding: Sendable {
-    package enum State: String, Sendable {
+struct Finding: Sendable {
+    enum State: String, Sendable {
         /// Correct.
         case ok
         /// It works but should be fixed.
@@ -11,15 +11,26 @@ package struct Finding: Sendable {
         case skipped
     }
 
-    package let state: State
     /// The subject of the check: the setting's name if it is a setting.
-    package let subject: String
+    let subject: String
+    let state: State
     /// The result in one line, with the remedy for a problem. Contains no secret.
-    package let text: String
+    let text: String
 
-    package init(_ state: State, _ subject: String, _ text: String) {
-        self.state = state
+    init(_ subject: String, _ verdict: Verdict) {
         self.subject = subject
-        self.text = text
+        state = verdict.state
+        text = verdict.text
     }
+}
+
+/// A finding without its subject, as a check returns it.
+struct Verdict: Sendable {
+    let state: Finding.State
+    let text: String
+
+    static func ok(_ text: String) -> Verdict { Verdict(state: .ok, text: text) }
+    static func warning(_ text: String) -> Verdict { Verdict(state: .warning, text: text) }
+    static func wrong(_ text: String) -> Verdict { Verdict(state: .wrong, text: text) }
+    static func skipped(_ text: String) -> Verdict { Verdict(state: .skipped, text: text) }
 }

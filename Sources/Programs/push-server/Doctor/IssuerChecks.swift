@@ -11,64 +11,49 @@ struct IssuerChecks: Sendable {
     let client: HTTPClient
 
     /// Checks the keys with which Kakao signs ID tokens and account events.
-    func kakao() async -> Finding {
-        let subject = "kakao.auth_url"
+    func kakao() async -> Verdict {
         guard settings.identity.acceptsKakaoIDTokens || settings.kakao.restAPIKey != nil else {
-            return Finding(.skipped, subject, "not needed: neither ID tokens nor account events of Kakao are accepted")
+            return .skipped("not needed: neither ID tokens nor account events of Kakao are accepted")
         }
-        return await published(
-            subject,
-            at: HTTPClientRequest(url: settings.kakao.keysURL),
-            algorithms: [.rs256]
-        )
+        return await published(at: HTTPClientRequest(url: settings.kakao.keysURL), algorithms: [.rs256])
     }
 
     /// Checks the keys with which the service's own backend signs its tokens.
-    func backend() async -> Finding {
-        let subject = "identity.jwt"
+    func backend() async -> Verdict {
         switch settings.identity.backend?.keys {
         case nil:
-            return Finding(.skipped, subject, "not set: tokens of your own backend are not accepted")
+            return .skipped("not set: tokens of your own backend are not accepted")
         case .secret(let secret):
-            return Finding(.ok, subject, "HS256 with a secret of \(secret.revealed.utf8.count) characters")
+            return .ok("HS256 with a secret of \(secret.revealed.utf8.count) characters")
         case .url(let url):
-            return await published(
-                subject,
-                at: HTTPClientRequest(url: url, avoidsProxy: true),
-                algorithms: [.rs256, .es256]
-            )
+            let request = HTTPClientRequest(url: url, avoidsProxy: true)
+            return await published(at: request, algorithms: [.rs256, .es256])
         case .file(let path):
             let keys = FileContents.read(path).flatMap { KeySet(json: $0) }
             guard let keys, !keys.isEmpty else {
-                return Finding(.wrong, subject, "\(path) has no usable key: add an RSA or P-256 key with a kid")
+                return .wrong("\(path) has no usable key: add an RSA or P-256 key with a kid")
             }
-            return Finding(.ok, subject, "\(path) has \(Self.text(keys, [.rs256, .es256]))")
+            return .ok("\(path) has \(Self.text(keys, [.rs256, .es256]))")
         }
     }
 
-    private func published(
-        _ subject: String,
-        at request: HTTPClientRequest,
-        algorithms: [SignatureAlgorithm]
-    ) async -> Finding {
+    private func published(at request: HTTPClientRequest, algorithms: [SignatureAlgorithm]) async -> Verdict {
         let (start, url) = (MonotonicTime.now, request.url)
         do throws(HTTPClientError) {
             let response = try await client.send(request)
             let time = (MonotonicTime.now - start).inMilliseconds
             guard response.status == 200 else {
-                return Finding(
-                    .wrong,
-                    subject,
+                return .wrong(
                     "\(url) responded with status \(response.status): correct the address, or try again later"
                 )
             }
             guard let keys = KeySet(json: response.body), algorithms.contains(where: { keys.count(of: $0) > 0 }) else {
                 let names = algorithms.map(\.rawValue).joined(separator: " or ")
-                return Finding(.wrong, subject, "\(url) has no key for \(names): correct the address")
+                return .wrong("\(url) has no key for \(names): correct the address")
             }
-            return Finding(.ok, subject, "\(url) has \(Self.text(keys, algorithms)) (\(time))")
+            return .ok("\(url) has \(Self.text(keys, algorithms)) (\(time))")
         } catch {
-            return Finding(.wrong, subject, error.remedy(certificate: settings.kakao.certificateRemedy))
+            return .wrong(error.remedy(certificate: settings.kakao.certificateRemedy))
         }
     }
 

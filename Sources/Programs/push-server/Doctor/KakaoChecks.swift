@@ -21,106 +21,98 @@ struct KakaoChecks: Sendable {
         } catch {
             let wrong = error.code == .proxy ? "kakao.proxy_url" : "kakao.api_url"
             return ["kakao.proxy_url", "kakao.api_url", "clock.kakao", "kakao.admin_key", "kakao.app_id"].map {
-                subject in
-                subject == wrong
-                    ? Finding(.wrong, subject, error.remedy(certificate: settings.certificateRemedy))
-                    : Finding(.skipped, subject, "\(wrong) does not lead to Kakao")
+                let verdict =
+                    $0 == wrong
+                    ? Verdict.wrong(error.remedy(certificate: settings.certificateRemedy))
+                    : Verdict.skipped("\(wrong) does not lead to Kakao")
+                return Finding($0, verdict)
             }
         }
         let end = Date()
         return [
-            proxy, reached(in: .seconds(end.timeIntervalSince(begin))), clock(response, begin, end), await adminKey(),
-            await appID(),
+            Finding("kakao.proxy_url", proxy),
+            Finding("kakao.api_url", reached(in: .seconds(end.timeIntervalSince(begin)))),
+            Finding("clock.kakao", clock(response, begin, end)),
+            Finding("kakao.admin_key", await adminKey()),
+            Finding("kakao.app_id", await appID()),
         ]
     }
 
-    private var proxy: Finding {
+    private var proxy: Verdict {
         guard let proxy = settings.proxy else {
-            return Finding(.skipped, "kakao.proxy_url", "not set: the server connects to Kakao directly")
+            return .skipped("not set: the server connects to Kakao directly")
         }
-        return Finding(.ok, "kakao.proxy_url", "\(proxy) connects to Kakao")
+        return .ok("\(proxy) connects to Kakao")
     }
 
-    private func reached(in time: Duration) -> Finding {
+    private func reached(in time: Duration) -> Verdict {
         let text = "\(settings.apiURL) responded in \(time.inMilliseconds), including the connection setup"
         guard settings.apiURL.hasPrefix("http://"), !WebAddress(settings.apiURL).isLoopback else {
-            return Finding(.ok, "kakao.api_url", text)
+            return .ok(text)
         }
-        return Finding(
-            .warning,
-            "kakao.api_url",
-            "the Admin key is sent unencrypted: use https://"
-        )
+        return .warning("the Admin key is sent unencrypted: use https://")
     }
 
-    private func clock(_ response: HTTPClientResponse, _ begin: Date, _ end: Date) -> Finding {
-        let check = ClockCheck(subject: "clock.kakao", other: "Kakao's clock")
+    private func clock(_ response: HTTPClientResponse, _ begin: Date, _ end: Date) -> Verdict {
         guard let seconds = response.headerFields[.date].flatMap({ HTTPDate.unixSeconds($0) }) else {
-            return Finding(.skipped, check.subject, "the response of kakao.api_url has no valid Date header")
+            return .skipped("the response of kakao.api_url has no valid Date header")
         }
         let date = Date(timeIntervalSince1970: Double(seconds))
-        return check.finding(date...(date + 1), askedAt: begin, answeredAt: end)
+        return ClockCheck(other: "Kakao's clock").verdict(date...(date + 1), askedAt: begin, answeredAt: end)
     }
 
     // MARK: The Admin key
 
     /// Checks the Admin key by listing the tokens of a user, who need not have any.
-    private func adminKey() async -> Finding {
+    private func adminKey() async -> Verdict {
         let start = MonotonicTime.now
         do throws(KakaoError) {
             let kakao = KakaoClient(settings: settings.api, client: client)
             _ = try await kakao.call(RetrievePushTokens(version: settings.pushVersion, userIDs: [1]))
             let time = (MonotonicTime.now - start).inMilliseconds
-            return Finding(
-                .ok,
-                "kakao.admin_key",
-                "Kakao accepts it for the Push API \(settings.pushVersion.rawValue) (\(time))"
-            )
+            return .ok("Kakao accepts it for the Push API \(settings.pushVersion.rawValue) (\(time))")
         } catch {
-            let (state, remedy) = remedy(error)
-            return Finding(state, "kakao.admin_key", remedy)
+            return verdict(error)
         }
     }
 
-    private func remedy(_ error: KakaoError) -> (Finding.State, String) {
+    private func verdict(_ error: KakaoError) -> Verdict {
         let code: KakaoErrorCode?
         let message: String
         switch error.kind {
-        case .unreachable(let error): return (.wrong, error.remedy(certificate: settings.certificateRemedy))
-        case .badAnswer: return (.wrong, "the response is not from Kakao's Push API: correct kakao.api_url")
+        case .unreachable(let error): return .wrong(error.remedy(certificate: settings.certificateRemedy))
+        case .badAnswer: return .wrong("the response is not from Kakao's Push API: correct kakao.api_url")
         case .refused(_, let given, let text): (code, message) = (given, text)
         }
         switch (code, error.disposition) {
         case (.invalidCredential, _):
             if let address = Self.callerAddress(message) {
-                return (
-                    .wrong,
+                return .wrong(
                     "Kakao rejects calls from \(address): add it to the app's allowed addresses in Kakao's console"
                 )
             }
-            return (.wrong, "\(error): \(lookOfAdminKey)copy the app's Admin key from Kakao's console")
+            return .wrong("\(error): \(adminKeyHint)copy the app's Admin key from Kakao's console")
         case (.featureDisabled, _), (.noPermission, _):
-            return (
-                .wrong,
+            return .wrong(
                 "\(error): enable push notifications for the app, and allow this key to send them, in Kakao's console"
             )
         case (.apiTerminated, _):
-            return (.wrong, "\(error): set kakao.push_version to \(settings.pushVersion == .v1 ? "v2" : "v1")")
+            return .wrong("\(error): set kakao.push_version to \(settings.pushVersion == .v1 ? "v2" : "v1")")
         case (.invalidParameter, _):
-            return (.wrong, "\(error): set up push for the app in Kakao's console, with its APNs and FCM keys")
+            return .wrong("\(error): set up push for the app in Kakao's console, with its APNs and FCM keys")
         case (.suspended, _), (.accountBlocked, _):
-            return (.wrong, "\(error): ask Kakao for the reason at devtalk.kakao.com")
+            return .wrong("\(error): ask Kakao for the reason at devtalk.kakao.com")
         case (.paidQuotaExceeded, _), (_, .wait):
-            return (.warning, "\(error): pushes wait until Kakao allows more; raise the quota in Kakao's console")
+            return .warning("\(error): pushes wait until Kakao allows more; raise the quota in Kakao's console")
         case (_, .retry):
-            return (.warning, "\(error), so the key could not be checked: try again later")
+            return .warning("\(error), so the key could not be checked: try again later")
         default:
-            return (.wrong, "\(error): check kakao.api_url and the key")
+            return .wrong("\(error): check kakao.api_url and the key")
         }
     }
 
     /// A hint about the form of an Admin key that Kakao refuses; empty if the form is right.
-    private var lookOfAdminKey: String {
+    private var adminKeyHint: String {
         if settings.loginKeys.contains(settings.adminKey.revealed) { return "it is another key of the app; " }
         return KeyChecks.isKakaoKey(settings.adminKey.revealed) ? "" : "it is not 32 hexadecimal digits; "
     }
@@ -141,46 +133,31 @@ struct KakaoChecks: Sendable {
     // MARK: The app id
 
     /// Checks the app id with a user's access token. No call with an Admin key returns the app id.
-    private func appID() async -> Finding {
-        let subject = "kakao.app_id"
+    private func appID() async -> Verdict {
         guard let accessToken else {
             guard let appID = settings.appID else {
-                return Finding(.skipped, subject, "not set: access tokens of Kakao Login and /kakao/unlink are off")
+                return .skipped("not set: access tokens of Kakao Login and /kakao/unlink are off")
             }
-            return Finding(
-                .skipped,
-                subject,
-                "\(appID) can be checked only with a user's access token: set KAKAO_ACCESS_TOKEN to one"
-            )
+            return .skipped("\(appID) can be checked only with a user's access token: set KAKAO_ACCESS_TOKEN to one")
         }
         guard KakaoAccessTokens.isToken(accessToken.revealed) else {
-            return Finding(
-                .warning,
-                subject,
-                "the access token is malformed: get one by logging in to the app"
-            )
+            return .warning("the access token is malformed: get one by logging in to the app")
         }
         do throws(KakaoError) {
             let kakao = KakaoClient(settings: settings.api, client: client)
             let token = KakaoCredential.userToken(accessToken.revealed)
             let tokenAppID = try await kakao.call(AccessTokenInfo(), as: token).appID
             guard let appID = settings.appID else {
-                return Finding(.warning, subject, "not set, but the access token belongs to app \(tokenAppID): set it")
+                return .warning("not set, but the access token belongs to app \(tokenAppID): set it")
             }
             guard appID == tokenAppID else {
-                return Finding(
-                    .wrong,
-                    subject,
+                return .wrong(
                     "is \(appID), but the access token belongs to app \(tokenAppID): set it to this id if the token is your app's"
                 )
             }
-            return Finding(.ok, subject, "\(appID), which Kakao confirms for the access token")
+            return .ok("\(appID), which Kakao confirms for the access token")
         } catch {
-            return Finding(
-                .warning,
-                subject,
-                "the access token could not be checked: \(error); get a new one by logging in to the app"
-            )
+            return .warning("the access token could not be checked: \(error); get a new one by logging in to the app")
         }
     }
 }

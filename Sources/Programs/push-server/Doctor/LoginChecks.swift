@@ -23,34 +23,34 @@ struct LoginChecks: Sendable {
         guard let key = settings.kakao.restAPIKey, settings.accounts.encryptionKey != nil else {
             let missing = settings.kakao.restAPIKey == nil ? "not set" : "not needed without accounts.encryption_key"
             return [
-                Finding(.skipped, "kakao.rest_api_key", "\(missing): users do not log in with it"),
-                Finding(.skipped, "kakao.client_secret", "users do not log in with kakao.rest_api_key"),
+                Finding("kakao.rest_api_key", .skipped("\(missing): users do not log in with it")),
+                Finding("kakao.client_secret", .skipped("users do not log in with kakao.rest_api_key")),
             ]
         }
         let request = RequestToken.refreshing(
             RandomKey.hexadecimal(words: 4),
             for: OAuthClient(id: key, secret: settings.kakao.clientSecret?.revealed)
         )
-        let verdict: Verdict
+        let outcome: Outcome
         do throws(KakaoError) {
             _ = try await KakaoClient(settings: settings.kakao.api, client: client).call(request, as: .none)
-            verdict = .unknown(.wrong, "the response is not from Kakao: correct kakao.auth_url")
+            outcome = .unknown(.wrong("the response is not from Kakao: correct kakao.auth_url"))
         } catch {
-            verdict = Verdict(error)
+            outcome = Outcome(error)
         }
-        return findings(verdict)
+        return findings(outcome)
     }
 
     /// The result of the check of the key and its secret, by Kakao's response.
-    private enum Verdict {
+    private enum Outcome {
         case accepted
         case wrongSecret
         case wrongKey(String)
-        case unknown(Finding.State, String)
+        case unknown(Verdict)
 
         init(_ error: KakaoError) {
             if case .unreachable = error.kind {
-                self = .unknown(.skipped, "kakao.auth_url is unreachable")
+                self = .unknown(.skipped("kakao.auth_url is unreachable"))
                 return
             }
             switch (error.oauthError?.code, error.disposition) {
@@ -59,52 +59,48 @@ struct LoginChecks: Sendable {
             case ("KOE101", _): self = .wrongKey("copy the REST API key")
             case ("KOE008", _), ("KOE009", _): self = .wrongKey("it is a key of apps or pages; copy the REST API key")
             case (_, .retry), (_, .wait):
-                self = .unknown(.warning, "\(error), so the key could not be checked: try again later")
-            default: self = .unknown(.wrong, "\(error): check kakao.auth_url and the key")
+                self = .unknown(.warning("\(error), so the key could not be checked: try again later"))
+            default: self = .unknown(.wrong("\(error): check kakao.auth_url and the key"))
             }
             if case .wrongKey(let remedy) = self { self = .wrongKey("\(error): \(remedy) from \(consolePage)") }
         }
     }
 
-    private func findings(_ verdict: Verdict) -> [Finding] {
+    private func findings(_ outcome: Outcome) -> [Finding] {
         let hasSecret = settings.kakao.clientSecret != nil
-        let key: (Finding.State, String)
-        let secret: (Finding.State, String)
-        switch verdict {
+        let key: Verdict
+        let secret: Verdict
+        switch outcome {
         case .accepted:
-            key = (.ok, "Kakao issues tokens for it")
-            secret = hasSecret ? (.ok, "Kakao accepts it") : (.skipped, "not set, and not activated at Kakao")
+            key = .ok("Kakao issues tokens for it")
+            secret = hasSecret ? .ok("Kakao accepts it") : .skipped("not set, and not activated at Kakao")
         case .wrongSecret:
-            key = (.ok, "Kakao knows it")
-            secret = (
-                .wrong,
+            key = .ok("Kakao knows it")
+            secret = .wrong(
                 hasSecret
                     ? "Kakao rejects it: copy the client secret again from \(Self.consolePage)"
                     : "not set, but Kakao requires it: copy the client secret from \(Self.consolePage)"
             )
         case .wrongKey(let remedy):
-            key = (.wrong, remedy)
-            secret = (.skipped, "Kakao rejects kakao.rest_api_key")
-        case .unknown(let state, let text):
-            key = (state, text)
-            secret = (.skipped, "kakao.rest_api_key could not be checked")
+            key = .wrong(remedy)
+            secret = .skipped("Kakao rejects kakao.rest_api_key")
+        case .unknown(let verdict):
+            key = verdict
+            secret = .skipped("kakao.rest_api_key could not be checked")
         }
-        return [
-            Finding(key.0, "kakao.rest_api_key", key.1), Finding(secret.0, "kakao.client_secret", secret.1),
-        ]
+        return [Finding("kakao.rest_api_key", key), Finding("kakao.client_secret", secret)]
     }
 
     // MARK: The redirect URI
 
     /// Checks that the redirect URI is registered: Kakao redirects only to a registered one, even a browser in which no
     /// user is logged in.
-    func redirectURI() async -> Finding {
-        let subject = "login.redirect_uri"
+    func redirectURI() async -> Verdict {
         guard !settings.accounts.returnURLs.isEmpty, let key = settings.kakao.restAPIKey else {
-            return Finding(.skipped, subject, "login.return_urls is not set")
+            return .skipped("login.return_urls is not set")
         }
         guard case .given(let publicURL) = settings.publicURL else {
-            return Finding(.skipped, subject, "http.public_url is not set")
+            return .skipped("http.public_url is not set")
         }
         let uri = publicURL + AccountFeature.redirectPath
         var query = FormBody()
@@ -114,27 +110,25 @@ struct LoginChecks: Sendable {
         query.append("prompt", "none")
         let url = "\(settings.kakao.authURL)/oauth/authorize?\(String(decoding: query.bytes, as: UTF8.self))"
         do throws(HTTPClientError) {
-            let (state, text) = Self.verdict(try await client.send(HTTPClientRequest(url: url)), uri)
-            return Finding(state, subject, text)
+            return Self.verdict(try await client.send(HTTPClientRequest(url: url)), uri)
         } catch {
-            return Finding(.skipped, subject, "kakao.auth_url is unreachable")
+            return .skipped("kakao.auth_url is unreachable")
         }
     }
 
-    private static func verdict(_ response: HTTPClientResponse, _ uri: String) -> (Finding.State, String) {
+    private static func verdict(_ response: HTTPClientResponse, _ uri: String) -> Verdict {
         let location = response.headerFields[.location] ?? ""
         if response.status / 100 == 3, location.hasPrefix("\(uri)?") {
-            return (.ok, "Kakao returns browsers to \(uri)")
+            return .ok("Kakao returns browsers to \(uri)")
         }
         // Kakao shows errors of the app's configuration as a page.
         let page = location + String(decoding: response.body, as: UTF8.self)
         return switch page.firstMatch(of: /KOE\d{3}/)?.output {
-        case "KOE006": (.wrong, "Kakao does not know it: enter exactly \(uri) as a redirect URI at \(consolePage)")
-        case "KOE004": (.wrong, "Kakao Login is not activated for the app: activate it in Kakao's console")
-        case "KOE101", "KOE008": (.skipped, "Kakao rejects kakao.rest_api_key")
+        case "KOE006": .wrong("Kakao does not know it: enter exactly \(uri) as a redirect URI at \(consolePage)")
+        case "KOE004": .wrong("Kakao Login is not activated for the app: activate it in Kakao's console")
+        case "KOE101", "KOE008": .skipped("Kakao rejects kakao.rest_api_key")
         case let code:
-            (
-                .warning,
+            .warning(
                 "Kakao responded with status \(response.status)\(code.map { " and \($0)" } ?? ""), so it could not be checked: "
                     + "log in at \(uri.dropLast(AccountFeature.redirectPath.count))/login/kakao with a browser"
             )

@@ -11,14 +11,17 @@ struct MachineChecks {
     let settings: Settings
 
     func findings() -> [Finding] {
-        [certificate(), descriptors(), journal()]
+        [
+            Finding("http.tls", certificate()),
+            Finding("http.max_connections", descriptors()),
+            Finding("journal.directory", journal()),
+        ]
     }
 
     /// Checks that the journal's directory is writable. A missing one is created by `serve`.
-    private func journal() -> Finding {
-        let setting = "journal.directory"
+    private func journal() -> Verdict {
         guard let directory = settings.journal.directory else {
-            return Finding(.skipped, setting, "not set: calls from Kakao are lost while PostgreSQL is unavailable")
+            return .skipped("not set: calls from Kakao are lost while PostgreSQL is unavailable")
         }
         guard access(directory, F_OK) == 0 else {
             // Finds the nearest parent that exists, where `mkdir -p` would begin.
@@ -26,48 +29,45 @@ struct MachineChecks {
             let root = directory.hasPrefix("/") ? "/" : "./"
             while access(root + parts.joined(separator: "/"), F_OK) != 0, !parts.isEmpty { parts.removeLast() }
             return access(root + parts.joined(separator: "/"), W_OK | X_OK) == 0
-                ? Finding(.ok, setting, "serve creates it when it starts")
-                : Finding(.wrong, setting, "it cannot be created: \(String(cString: strerror(errno)))")
+                ? .ok("serve creates it when it starts")
+                : .wrong("it cannot be created: \(String(cString: strerror(errno)))")
         }
         guard access("\(directory)/", R_OK | W_OK | X_OK) == 0 else {
-            return Finding(.wrong, setting, "it is not readable and writable: \(String(cString: strerror(errno)))")
+            return .wrong("it is not readable and writable: \(String(cString: strerror(errno)))")
         }
-        return Finding(.ok, setting, "it is writable")
+        return .ok("it is writable")
     }
 
-    private func certificate() -> Finding {
-        let subject = "http.tls"
+    private func certificate() -> Verdict {
         do {
             guard let context = try settings.tlsContext(), let keyFile = settings.privateKeyFile else {
-                return Finding(.skipped, subject, "not set: plain HTTP, for use behind an HTTPS proxy")
+                return .skipped("not set: plain HTTP, for use behind an HTTPS proxy")
             }
             guard let validity = context.certificateValidity else {
-                return Finding(.wrong, subject, "the certificate's validity cannot be read: replace it")
+                return .wrong("the certificate's validity cannot be read: replace it")
             }
             let now = time(nil)
             let end = "expires at \(CivilDate(unixSeconds: validity.upperBound).rfc3339)Z"
             guard now < validity.upperBound else {
-                return Finding(.wrong, subject, "the certificate has expired: renew it")
+                return .wrong("the certificate has expired: renew it")
             }
             guard now >= validity.lowerBound else {
-                return Finding(.wrong, subject, "the certificate is not valid yet: check this machine's clock")
+                return .wrong("the certificate is not valid yet: check this machine's clock")
             }
             if case .given(let url) = settings.publicURL, !context.certificateIsValid(for: WebAddress(url).host) {
-                return Finding(
-                    .warning,
-                    subject,
+                return .warning(
                     "the certificate is not for the host of http.public_url: get one for it, unless a proxy serves that host"
                 )
             }
             guard validity.upperBound - now > Self.warningDays * 86_400 else {
-                return Finding(.warning, subject, "the certificate \(end): renew it, then send push-server SIGHUP")
+                return .warning("the certificate \(end): renew it, then send push-server SIGHUP")
             }
             guard !Self.isReadableByAll(keyFile) else {
-                return Finding(.warning, subject, "every user of this machine can read \(keyFile): chmod o-r")
+                return .warning("every user of this machine can read \(keyFile): chmod o-r")
             }
-            return Finding(.ok, subject, "the certificate matches its key and \(end)")
+            return .ok("the certificate matches its key and \(end)")
         } catch {
-            return Finding(.wrong, subject, "\(error)")
+            return .wrong("\(error)")
         }
     }
 
@@ -78,17 +78,14 @@ struct MachineChecks {
 
     /// Checks the limit to which a server can raise its limit of open files. A service manager may give the server
     /// another limit.
-    private func descriptors() -> Finding {
-        let subject = "http.max_connections"
+    private func descriptors() -> Verdict {
         let files = settings.openFiles()
         let limit = OpenFiles.hardLimit
         let connections = files.connections(limit: limit)
         guard limit < files.needed else {
-            return Finding(.ok, subject, "\(connections), which the limit of open files allows (ulimit -Hn)")
+            return .ok("\(connections), which the limit of open files allows (ulimit -Hn)")
         }
-        return Finding(
-            .warning,
-            subject,
+        return .warning(
             "the server may need \(files.needed) open files, and ulimit -Hn is \(limit) here, so that clients get "
                 + "\(connections) connections at each port: raise it (LimitNOFILE=)"
         )

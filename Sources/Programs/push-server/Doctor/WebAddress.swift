@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Net
 
 /// The host of a URL, and whether other machines can reach it.
 struct WebAddress {
@@ -36,14 +36,14 @@ struct WebAddress {
         ([192, 0, 2], 24), ([192, 168], 16), ([198, 18], 15), ([198, 51, 100], 24), ([203, 0, 113], 24), ([224], 3),
     ]
 
-    static func isNumeric(_ host: String) -> Bool { octets(of: host) != nil }
+    static func isNumeric(_ host: String) -> Bool { SocketAddress(host) != nil }
 
     /// Returns whether a numeric address is reachable from the Internet, which excludes all special-purpose blocks
     /// (IANA, "IPv4 Special-Purpose Address Registry" and "IPv6 Special-Purpose Address Registry").
     static func isPublic(_ address: String) -> Bool {
-        guard let octets = octets(of: address) else { return false }
-        if octets.count == 4 { return !version4Blocks.contains { isIn($0.start, $0.bits, octets) } }
-        // An IPv4 address within an IPv6 prefix, mapped (RFC 4291 §2.5.5.2) or translated (RFC 6052).
+        guard let bits = SocketAddress(address)?.bits else { return false }
+        let octets = [bits.high, bits.low].flatMap { half in withUnsafeBytes(of: half.bigEndian) { Array($0) } }
+        // An IPv4 address, which is within an IPv6 prefix: mapped (RFC 4291 §2.5.5.2) or translated (RFC 6052).
         let isMapped = octets.prefix(12) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
         let isTranslated = octets.prefix(12) == [0, 0x64, 0xFF, 0x9B, 0, 0, 0, 0, 0, 0, 0, 0]
         if isMapped || isTranslated { return !version4Blocks.contains { isIn($0.start, $0.bits, octets.suffix(4)) } }
@@ -57,14 +57,5 @@ struct WebAddress {
             let mask = UInt8(truncatingIfNeeded: 0xFF00 >> count)
             return pair.0 & mask == pair.1 & mask
         }
-    }
-
-    /// Returns the 4 or 16 octets of a numeric address, or `nil` for any other text.
-    private static func octets(of address: String) -> [UInt8]? {
-        for (family, count) in [(AF_INET, 4), (AF_INET6, 16)] {
-            var octets = [UInt8](repeating: 0, count: count)
-            if inet_pton(family, address, &octets) == 1 { return octets }
-        }
-        return nil
     }
 }

@@ -110,8 +110,8 @@ import Testing
         let settings = try PostgresSettings(url: url)
         #expect(settings.isRemote == isRemote)
         #expect(settings.tlsMode == mode)
-        let (state, text) = DatabaseChecks.tls(settings)
-        #expect(state == (isRemote && !mode.hasPrefix("verify") ? .warning : .ok), "\(text)")
+        let verdict = DatabaseChecks.tls(settings)
+        #expect(verdict.state == (isRemote && !mode.hasPrefix("verify") ? .warning : .ok), "\(verdict.text)")
     }
 
     @Test("An Admin key that Kakao refuses is the only finding that is wrong")
@@ -400,7 +400,7 @@ import Testing
             $0.operatorPort = 0
         } _: { service in
             let client = HTTPClient(loop: try Shared.loop)
-            func examine(_ url: String, port: Int? = 8081) async -> Finding {
+            func examine(_ url: String, port: Int? = 8081) async -> Verdict {
                 var settings = service.settings
                 settings.operatorPort = port
                 settings.publicURL = .given(url)
@@ -423,12 +423,12 @@ import Testing
         settings.publicURL = .given("https://8.8.8.8/push")
         let checks = AddressChecks(settings: settings, client: HTTPClient(loop: try Shared.loop))
         let link = "8.8.8.8; enter in Kakao's console: https://8.8.8.8/push/kakao/link/callback (KakaoTalk Share)"
-        var finding = await checks.publicURL()
-        #expect(finding.state == .ok)
-        #expect(finding.text == link)
+        var verdict = await checks.publicURL()
+        #expect(verdict.state == .ok)
+        #expect(verdict.text == link)
         settings.kakao.appID = 1
-        finding = await AddressChecks(settings: settings, client: checks.client).publicURL()
-        #expect(finding.text == "\(link), https://8.8.8.8/push/kakao/unlink (unlink)")
+        verdict = await AddressChecks(settings: settings, client: checks.client).publicURL()
+        #expect(verdict.text == "\(link), https://8.8.8.8/push/kakao/unlink (unlink)")
     }
 
     @Test("The certificate's host, validity and key are checked, and that other users cannot read the key file")
