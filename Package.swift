@@ -216,7 +216,7 @@ let package = Package(
                 "Accounts", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
                 "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput", "Messages", "Net",
                 "Postgres", "Pushes", "Runtime", "ServiceKit", "Settings", "Sharing", "Status", "Webhooks", logging,
-                serviceLifecycle,
+                serviceLifecycle, unixSignals,
             ]
         ),
 
@@ -224,23 +224,24 @@ let package = Package(
         executable(
             "Programs/push-server",
             [
-                "Accounts", "Callbacks", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
-                "JSON", "KakaoAPI", "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime",
-                "Schemas", "Server", "Settings", "Templates", argumentParser, httpTypes, logging, serviceLifecycle,
-                subprocess, systemPackage, unixSignals,
+                "Accounts", "Callbacks", "ChildProcess", "Crypto", "Endpoints", "EventLoop", "HTTPClient",
+                "HTTPServer", "Identity", "JSON", "KakaoAPI", "LogOutput", "Messages", "Net", "Postgres",
+                "PrivatePostgres", "Pushes", "Runtime", "Schemas", "Server", "Settings", "Templates", argumentParser,
+                httpTypes, logging, subprocess, systemPackage, unixSignals,
             ]
         ),
         executable("Programs/kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
 
-        // Tools, which are not deployed, except for PrivatePostgres in `push-server dev`.
-        target("Tools/PrivatePostgres", [subprocess, systemPackage]),
+        // Tools, which are not deployed, except for ChildProcess and PrivatePostgres in `push-server dev`.
+        target("Tools/ChildProcess", [subprocess, systemPackage]),
+        target("Tools/PrivatePostgres", ["ChildProcess", subprocess, systemPackage]),
         // Used by scripts/prove delivery.
         executable(
             "Tools/delivery-proof",
             [
-                "Accounts", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput",
-                "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", argumentParser, deque,
-                httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+                "Accounts", "ChildProcess", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking",
+                "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server",
+                argumentParser, deque, httpTypes, logging, subprocess,
             ]
         ),
         // Used by scripts/bench.

@@ -9,7 +9,7 @@ import Status
 
 /// The HTTP servers, one for each port.
 ///
-/// Without `http.operator_port`, one server answers everybody. With it, a second one answers operators at a port of their
+/// Without `http.operator_port`, one server serves all clients. With it, a second one serves operators at a port of their
 /// own; there, all operations are offered. The first one then offers only what Kakao and apps call. Each has connections
 /// and memory of its own, so that a flood at the public port leaves operators theirs.
 struct HTTPServers: Sendable {

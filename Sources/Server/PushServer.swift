@@ -14,6 +14,7 @@ import Runtime
 import ServiceKit
 import ServiceLifecycle
 import Status
+import UnixSignals
 
 /// The complete server: the features, and the order of startup and shutdown.
 package final class PushServer: Service {
@@ -147,6 +148,26 @@ package final class PushServer: Service {
         )
     }
 
+    /// Runs until the process receives SIGTERM or SIGINT. On SIGHUP it reloads the settings.
+    ///
+    /// - Parameter read: Reads the settings. It may block.
+    /// - Throws: The errors of ``run()``.
+    package func runUntilSignal(reloading read: @escaping @Sendable () throws -> Settings) async throws {
+        let group = ServiceGroup(
+            services: [self, SettingsReload(server: self, read: read)],
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: groupLogger
+        )
+        try await group.run()
+    }
+
+    /// The logger of service groups. Below warnings, their log lines only repeat the server's.
+    private var groupLogger: Logger {
+        var groupLogger = logger
+        groupLogger.logLevel = max(.warning, logger.logLevel)
+        return groupLogger
+    }
+
     /// Serves until the process is asked to shut down, then finishes the requests in flight.
     ///
     /// Waits for an unavailable database without a limit. Meanwhile the response to requests is 503.
@@ -167,8 +188,6 @@ package final class PushServer: Service {
         }
         // They stop in the reverse order: each when the next one has ended.
         let phases: [any Service] = [ConnectionService(context: context), keyUses, serving]
-        var groupLogger = logger
-        groupLogger.logLevel = max(.warning, logger.logLevel)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: phases.map {
@@ -188,5 +207,17 @@ package final class PushServer: Service {
             logger.notice("Stopped")
         }
         try await group.run()
+    }
+}
+
+/// A service that reloads the settings on SIGHUP while the server runs.
+private struct SettingsReload: Service {
+    let server: PushServer
+    let read: @Sendable () throws -> Settings
+
+    func run() async throws {
+        for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
+            await server.reload(read)
+        }
     }
 }

@@ -96,7 +96,7 @@ struct DevCommand: AsyncParsableCommand {
                     metadata: ["server": "\(serverURL)", "public": "\(publicURL)"]
                 )
             }
-            try await server.runUntilSignal(logger, reloading: read)
+            try await server.runUntilSignal(reloading: read)
         } catch {
             await sandbox.stop()
             guard let error = error as? PostgresError, error.code == .migration else { throw error }
@@ -116,27 +116,31 @@ struct DevCommand: AsyncParsableCommand {
         _ sandboxURL: String,
         _ certificateFile: String
     ) throws -> Settings {
-        var environment = ProcessInfo.processInfo.environment
-        environment["DATABASE_URL"] = databaseURL
-        environment["OPERATOR_KEY"] = keys.operatorKey
-        environment["KAKAO_ADMIN_KEY"] = keys.adminKey
-        environment["KAKAO_API_URL"] = sandboxURL
-        environment["KAKAO_AUTH_URL"] = sandboxURL
         // With the sandbox's app and its keys, the server accepts tokens of users who log in there, and its account
         // events.
-        environment["KAKAO_APP_ID"] = "123456"
-        environment["KAKAO_NATIVE_APP_KEY"] = environment["KAKAO_NATIVE_APP_KEY"] ?? "sandbox-native-app-key"
-        environment["KAKAO_REST_API_KEY"] = environment["KAKAO_REST_API_KEY"] ?? "sandbox-rest-api-key"
-        environment["KAKAO_CLIENT_SECRET"] = environment["KAKAO_CLIENT_SECRET"] ?? "sandbox-client-secret"
-        environment["ACCOUNTS_ENCRYPTION_KEY"] = keys.encryptionKey
-        environment["LOGIN_RETURN_URLS"] = environment["LOGIN_RETURN_URLS"] ?? "http://localhost:3000/login/done"
-        environment["SHARING_APP_KEY_CALLS"] = environment["SHARING_APP_KEY_CALLS"] ?? "true"
-        environment["SHARING_KA_HEADER"] =
-            environment["SHARING_KA_HEADER"] ?? "sdk/2.27.3 os/ios-17.0 origin/com.example.app"
-        environment["STORY_ENABLED"] = environment["STORY_ENABLED"] ?? "true"
-        environment["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile
-        environment["FEEDBACK_SECRET"] = keys.feedbackSecret
-        environment["JOURNAL_DIRECTORY"] = environment["JOURNAL_DIRECTORY"] ?? "\(absolute(directory))/journal"
+        let fixed = [
+            "DATABASE_URL": databaseURL,
+            "OPERATOR_KEY": keys.operatorKey,
+            "FEEDBACK_SECRET": keys.feedbackSecret,
+            "ACCOUNTS_ENCRYPTION_KEY": keys.encryptionKey,
+            "KAKAO_ADMIN_KEY": keys.adminKey,
+            "KAKAO_API_URL": sandboxURL,
+            "KAKAO_AUTH_URL": sandboxURL,
+            "KAKAO_CA_CERTIFICATE_FILE": certificateFile,
+            "KAKAO_APP_ID": "123456",
+        ]
+        let defaults = [
+            "KAKAO_NATIVE_APP_KEY": "sandbox-native-app-key",
+            "KAKAO_REST_API_KEY": "sandbox-rest-api-key",
+            "KAKAO_CLIENT_SECRET": "sandbox-client-secret",
+            "LOGIN_RETURN_URLS": "http://localhost:3000/login/done",
+            "SHARING_APP_KEY_CALLS": "true",
+            "SHARING_KA_HEADER": "sdk/2.27.3 os/ios-17.0 origin/com.example.app",
+            "STORY_ENABLED": "true",
+            "JOURNAL_DIRECTORY": "\(absolute(directory))/journal",
+        ]
+        var environment = defaults.merging(ProcessInfo.processInfo.environment) { _, given in given }
+        environment.merge(fixed) { _, fixed in fixed }
         if let port { environment["HTTP_PORT"] = String(port) }
         var settings = try options.load(environment: environment)
         settings.publicURL = settings.publicURL ?? .own

@@ -1,9 +1,6 @@
 import ArgumentParser
 import LogOutput
-import Logging
 import Server
-import ServiceLifecycle
-import UnixSignals
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -31,44 +28,14 @@ struct ServeCommand: AsyncParsableCommand {
             let settings = try options.load()
             let sink = LogSink()
             defer { sink.flush() }
-            let logger = settings.logger(sink)
             let server = try PushServer(
                 settings: settings,
                 migrations: try options.migrationsFolder(),
-                logger: logger,
+                logger: settings.logger(sink),
                 logSink: sink,
                 startsStopped: stopped
             )
-            try await server.runUntilSignal(logger) { [options] in try options.load() }
-        }
-    }
-}
-
-extension PushServer {
-    /// Runs until the process receives SIGTERM or SIGINT. On SIGHUP it reads the settings again by `read`.
-    func runUntilSignal(_ logger: Logger, reloading read: @escaping @Sendable () throws -> Settings) async throws {
-        // Below warnings, the group's log lines only repeat the server's.
-        var groupLogger = logger
-        groupLogger.logLevel = max(.warning, logger.logLevel)
-        let group = ServiceGroup(
-            configuration: ServiceGroupConfiguration(
-                services: [self, SettingsReload(server: self, read: read)],
-                gracefulShutdownSignals: [.sigterm, .sigint],
-                logger: groupLogger
-            )
-        )
-        try await group.run()
-    }
-}
-
-/// A service that reloads the settings on `SIGHUP` while the server runs.
-private struct SettingsReload: Service {
-    let server: PushServer
-    let read: @Sendable () throws -> Settings
-
-    func run() async throws {
-        for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
-            await server.reload(read)
+            try await server.runUntilSignal { [options] in try options.load() }
         }
     }
 }

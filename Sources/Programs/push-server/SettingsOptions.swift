@@ -96,9 +96,7 @@ struct SettingsOptions: ParsableArguments {
 /// The paths of this program and of others beside it.
 enum Executable {
     static var path: String {
-        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
-        let count = readlink("/proc/self/exe", &buffer, buffer.count)
-        return count > 0 ? String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self) : ""
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
     }
 
     /// Returns the path of another program of this package, which is in the same folder.

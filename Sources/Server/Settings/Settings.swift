@@ -19,7 +19,7 @@ package import Webhooks
 /// The settings of a server. `docs/settings.md` has a table of them.
 package struct Settings: SettingsGroup {
     package var http = HTTPServerSettings()
-    /// The port for operators; `nil` if the other port is for everybody.
+    /// The port for operators; `nil` if operators use the other port.
     package var operatorPort: Int?
     /// The address of that port; `nil` for that of the other port.
     package var operatorHost: String?

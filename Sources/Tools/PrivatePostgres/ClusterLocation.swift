@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 
 /// The actual directory of a cluster. Its user can access it, and its path is short enough for a Unix socket.
@@ -113,9 +114,7 @@ struct ClusterLocation: Sendable, Equatable {
     }
 
     static func absolute(_ path: String) -> String {
-        guard !path.hasPrefix("/"), let current = getcwd(nil, 0) else { return path }
-        defer { free(current) }
-        return "\(String(cString: current))/\(path)"
+        path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
     }
 
     static func realPath(_ path: String) -> String? {

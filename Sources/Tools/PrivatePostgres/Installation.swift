@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 
 /// The location of PostgreSQL's server programs.
@@ -25,15 +26,7 @@ struct Installation: Sendable {
     }
 
     private static func versions(in directory: String) -> [Int] {
-        guard let stream = opendir(directory) else { return [] }
-        defer { closedir(stream) }
-        var versions: [Int] = []
-        while let entry = readdir(stream) {
-            let name = withUnsafeBytes(of: entry.pointee.d_name) {
-                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if let version = Int(name) { versions.append(version) }
-        }
-        return versions.sorted(by: >)
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+        return names.compactMap { Int($0) }.sorted(by: >)
     }
 }

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 
 /// A lock file of PostgreSQL. Its first line is the process id of the server that created it.
@@ -22,12 +23,8 @@ enum LockFile {
     }
 
     private static func process(in path: String) -> pid_t? {
-        guard let file = fopen(path, "r") else { return nil }
-        defer { fclose(file) }
-        var line = [CChar](repeating: 0, count: 32)
-        guard fgets(&line, Int32(line.count), file) != nil else { return nil }
-        let digits = line.prefix { $0 >= 0x30 && $0 <= 0x39 }.map { UInt8(bitPattern: $0) }
-        guard let process = pid_t(String(decoding: digits, as: UTF8.self)), process > 0 else { return nil }
+        let line = (try? String(contentsOfFile: path, encoding: .utf8))?.prefix { !$0.isNewline } ?? ""
+        guard let process = pid_t(line), process > 0 else { return nil }
         return process
     }
 

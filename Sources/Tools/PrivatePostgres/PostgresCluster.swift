@@ -1,3 +1,4 @@
+import ChildProcess
 import Glibc
 import Subprocess
 
@@ -23,12 +24,14 @@ package actor PostgresCluster {
     /// The time limit for an orphaned server to end before a new one is started.
     private static let orphanTimeout: Duration = .seconds(15)
     private static let pollInterval: Duration = .milliseconds(50)
+    /// The message of a server that accepts connections. It is in English, because `lc_messages` is C.
+    private static let readyMessage = "database system is ready to accept connections"
 
     private let directory: String
     private let settings: [String: String]
     private let onLine: @Sendable (String) -> Void
     private var location: ClusterLocation?
-    private var server: ServerProcess?
+    private var server: ChildProcess?
 
     /// - Parameters:
     ///   - directory: The directory of the cluster. A relative path is relative to the current working directory.
@@ -63,7 +66,7 @@ package actor PostgresCluster {
     /// - Throws: ``PrivatePostgresError`` with the server's output.
     @discardableResult
     package func start() async throws -> String {
-        if let url, let server, await server.phase == .ready { return url }
+        if let url, case .ready = await server?.phase { return url }
         let user = try ServiceUser.current()
         let installation = try await Installation.find(user: user)
         let location = try await ClusterLocation.prepare(directory, user: user)
@@ -72,7 +75,7 @@ package actor PostgresCluster {
         let deadline = ContinuousClock.now + Self.orphanTimeout
         while true {
             try await waitForOrphan(location, until: deadline)
-            let server = ServerProcess(onLine: onLine)
+            let server = ChildProcess(isReady: { $0.hasSuffix(Self.readyMessage) }, onLine: onLine)
             self.server = server
             try launch(server, location, installation, user)
             switch await server.waitUntilReady(within: Self.startTimeout) {
@@ -102,7 +105,7 @@ package actor PostgresCluster {
         await Task {
             if mode == .fast, await server.end(with: .interrupt, within: Self.fastStopTimeout) { return }
             if await server.end(with: .quit, within: Self.immediateStopTimeout) { return }
-            _ = await server.end(with: .kill, within: Self.immediateStopTimeout)
+            await server.end(with: .kill, within: Self.immediateStopTimeout)
         }.value
     }
 
@@ -147,7 +150,7 @@ package actor PostgresCluster {
     }
 
     private func launch(
-        _ server: ServerProcess,
+        _ server: ChildProcess,
         _ location: ClusterLocation,
         _ installation: Installation,
         _ user: ServiceUser
@@ -168,7 +171,9 @@ package actor PostgresCluster {
         values.merge(settings) { _, given in given }
         let arguments =
             ["-D", location.data] + values.sorted { $0.key < $1.key }.flatMap { ["-c", "\($0.key)=\($0.value)"] }
-        try server.launch(Program(path: installation.postgres, user: user), arguments)
+        let postgres = Program(path: installation.postgres, user: user)
+        let (executable, parameters) = try postgres.command(arguments, endsWithUs: true)
+        server.launch(executable, parameters, environment: Program.environment)
     }
 
     private func quoted(_ path: String) -> String {

@@ -1,3 +1,4 @@
+import ChildProcess
 import Glibc
 import Subprocess
 import SystemPackage
@@ -13,14 +14,6 @@ struct Program: Sendable {
         return .custom(["PATH": path, "LC_ALL": "C", "TZ": "UTC"])
     }
 
-    /// A session without this process's terminal. Ctrl-C reaches only this process, which then stops the server
-    /// cleanly.
-    static var options: PlatformOptions {
-        var options = PlatformOptions()
-        options.createSession = true
-        return options
-    }
-
     /// Runs the program and waits until it has ended.
     ///
     /// - Returns: The lines of standard output and standard error, and whether the program succeeded.
@@ -32,7 +25,7 @@ struct Program: Sendable {
             environment: Self.environment,
             // The program's user may have no access to the current working directory.
             workingDirectory: FilePath("/"),
-            platformOptions: Self.options,
+            platformOptions: .ownSession,
             output: .string(limit: 1 << 20),
             error: .combinedWithOutput
         )

@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import Runtime
 
 @main
 struct DeliveryProof: AsyncParsableCommand {
@@ -79,7 +80,7 @@ struct ProveCommand: AsyncParsableCommand {
     @concurrent
     func run() async throws {
         let report = Report(seed: seed, isVerbose: verbose || point != nil)
-        let testbed = try await Testbed.start(migrations: absolute(migrations))
+        let testbed = try await Testbed(migrations: absolute(migrations))
         do {
             let workers = Workers(testbed: testbed, logsFolder: absolute(logs), report: report)
             if let point {
@@ -92,7 +93,7 @@ struct ProveCommand: AsyncParsableCommand {
             throw error
         }
         await testbed.stop()
-        report.finish()
+        report.writeSummary()
         if report.hasViolations { throw ExitCode.failure }
     }
 
@@ -101,7 +102,7 @@ struct ProveCommand: AsyncParsableCommand {
         let isFull = !short && !isRealTime && !list
         async let inRealTime =
             isRealTime || isFull && fault == nil
-            ? pool.performInRealTime(Plan.realTimeRuns(startingAt: 1_000_001).filter(isWanted)) : []
+            ? pool.performInRealTime(Plan.realTimeRuns().filter(isWanted)) : []
         if !isRealTime {
             let baselines = try await pool.perform(Plan.baselines().filter(isWantedWithoutFault), workers: workers)
             if list { return pool.report.writePoints(of: baselines) }
@@ -129,21 +130,15 @@ struct ProveCommand: AsyncParsableCommand {
             {
                 for servers in servers.map({ [$0] }) ?? [1, 2] {
                     for delivery in delivery.map({ [$0] }) ?? Run.Delivery.allCases {
-                        runs.append(
-                            Run(
-                                number: runs.count + 1,
-                                point: point,
-                                fault: fault,
-                                servers: servers,
-                                delivery: delivery,
-                                isRealTime: isRealTime,
-                                isAfterKill: isAfterKill
-                            )
-                        )
+                        var run = Run(point: point, fault: fault, servers: servers, delivery: delivery)
+                        run.isRealTime = isRealTime
+                        run.isAfterKill = isAfterKill
+                        runs.append(run)
                     }
                 }
             }
         }
+        runs = runs.numbered()
         _ = isRealTime ? try await pool.performInRealTime(runs) : try await pool.perform(runs, workers: workers)
     }
 

@@ -2,6 +2,7 @@ import FoundationEssentials
 import JSON
 import KakaoSandbox
 import Postgres
+import Runtime
 
 /// The invariants that hold at the end of every run, whatever the fault.
 struct Invariants {
@@ -200,20 +201,15 @@ struct ReadOpenWork: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(push)] }
 
     static func decode(_ row: PostgresRow) throws -> Invariants.OpenWork {
-        let (state, waiting, sending, claims, unclaimed) = try row.decode(
-            String.self,
-            Int64.self,
-            Int64.self,
-            Int64.self,
-            Int64.self
-        )
-        return Invariants.OpenWork(
-            state: state,
-            waiting: waiting,
-            sending: sending,
-            claims: claims,
-            unclaimed: unclaimed
-        )
+        try row.decode { column in
+            Invariants.OpenWork(
+                state: try column.next(),
+                waiting: try column.next(),
+                sending: try column.next(),
+                claims: try column.next(),
+                unclaimed: try column.next()
+            )
+        }
     }
 }
 

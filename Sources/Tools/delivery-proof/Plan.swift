@@ -1,4 +1,5 @@
 import KakaoSandbox
+import Runtime
 
 /// The runs of a proof.
 struct Plan {
@@ -11,6 +12,8 @@ struct Plan {
     /// The statements at which the faults strike in real time, by number of servers. The push is prepared, claimed and
     /// partly sent by then.
     private static let realTimePoints = [20, 35]
+    /// The number of the first run in real time, far beyond those of the other runs.
+    private static let firstRealTimeNumber = 1_000_001
 
     /// Returns the runs that determine the points: without a fault and after a kill, for each number of servers and
     /// delivery.
@@ -19,13 +22,13 @@ struct Plan {
         for isAfterKill in [false, true] {
             for servers in 1...2 {
                 for delivery in Run.Delivery.allCases {
-                    var run = Run(number: runs.count + 1, point: nil, fault: nil, servers: servers, delivery: delivery)
-                    run.isAfterKill = isAfterKill
-                    runs.append(run)
+                    runs.append(
+                        Run(point: nil, fault: nil, servers: servers, delivery: delivery, isAfterKill: isAfterKill)
+                    )
                 }
             }
         }
-        return runs
+        return runs.numbered()
     }
 
     /// Returns one run for each point and fault, with alternating deliveries.
@@ -42,48 +45,37 @@ struct Plan {
                     (delivery, Self.points(in: baselines, servers, delivery, isAfterKill: isAfterKill))
                 }
                 for (faultIndex, fault) in ProxyFault.all.enumerated() {
-                    // Each fault takes a different tenth, so that they strike at different statements.
-                    let offset = (Int(seed % UInt64(Self.stride)) + 3 * faultIndex + servers) % Self.stride
-                    for index in 0..<(records.map(\.1.count).max() ?? 0)
-                    where !isShort || index % Self.stride == offset {
+                    for index in indices(0..<(records.map(\.1.count).max() ?? 0), faultIndex, servers) {
                         let (delivery, points) = records[(index + index / Self.stride + faultIndex) % records.count]
                         guard points.indices.contains(index) else { continue }
-                        var run = Run(
-                            number: baselines.count + runs.count + 1,
-                            point: points[index],
-                            fault: fault,
-                            servers: servers,
-                            delivery: delivery
-                        )
+                        var run = Run(point: points[index], fault: fault, servers: servers, delivery: delivery)
                         run.isAfterKill = isAfterKill
                         runs.append(run)
                     }
                 }
             }
         }
-        runs += kakaoRuns(after: baselines, startingAt: baselines.count + runs.count + 1)
+        runs += kakaoRuns(after: baselines)
         var random = SplitMix64(seed: seed)
-        return runs.shuffled(using: &random)
+        return runs.numbered(from: baselines.count + 1).shuffled(using: &random)
+    }
+
+    /// Returns the indices of the points at which a fault strikes. In the short form, each fault takes a different tenth of
+    /// the points, so that they strike at different statements.
+    private func indices(_ all: Range<Int>, _ faultIndex: Int, _ servers: Int) -> [Int] {
+        let offset = (Int(seed % UInt64(Self.stride)) + 3 * faultIndex + servers) % Self.stride
+        return all.filter { !isShort || $0 % Self.stride == offset }
     }
 
     /// Returns one run for each send to Kakao and fault, with alternating deliveries.
-    private func kakaoRuns(after baselines: [RunResult], startingAt number: Int) -> [Run] {
+    private func kakaoRuns(after baselines: [RunResult]) -> [Run] {
         var runs: [Run] = []
         for servers in 1...2 {
             let sends = baselines.filter { $0.run.servers == servers && !$0.run.isAfterKill }.map(\.sends).min() ?? 0
             for (faultIndex, fault) in ProxyFault.ofKakao.enumerated() {
-                let offset = (Int(seed % UInt64(Self.stride)) + 3 * faultIndex + servers) % Self.stride
-                for index in 0..<sends where !isShort || index % Self.stride == offset {
+                for index in indices(0..<sends, faultIndex, servers) {
                     for delivery in Run.Delivery.allCases {
-                        runs.append(
-                            Run(
-                                number: number + runs.count,
-                                point: .send(index + 1),
-                                fault: fault,
-                                servers: servers,
-                                delivery: delivery
-                            )
-                        )
+                        runs.append(Run(point: .send(index + 1), fault: fault, servers: servers, delivery: delivery))
                     }
                 }
             }
@@ -110,24 +102,15 @@ struct Plan {
     }
 
     /// Returns the runs with the intervals of production.
-    static func realTimeRuns(startingAt number: Int) -> [Run] {
+    static func realTimeRuns() -> [Run] {
         var runs: [Run] = []
         for servers in 1...2 {
             for (index, fault) in ProxyFault.realTime.enumerated() {
                 let delivery = Run.Delivery.allCases[(index + servers) % Run.Delivery.allCases.count]
                 let point = Point(digest: "*", occurrence: realTimePoints[servers - 1])
-                runs.append(
-                    Run(
-                        number: number + runs.count,
-                        point: point,
-                        fault: fault,
-                        servers: servers,
-                        delivery: delivery,
-                        isRealTime: true
-                    )
-                )
+                runs.append(Run(point: point, fault: fault, servers: servers, delivery: delivery, isRealTime: true))
             }
         }
-        return runs
+        return runs.numbered(from: firstRealTimeNumber)
     }
 }

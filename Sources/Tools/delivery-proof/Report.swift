@@ -7,7 +7,7 @@ final class Report: Sendable {
         var runs = 0
         var notHit: [Run] = []
         var violations = 0
-        var leftOut = 0
+        var omitted = 0
         var lastProgress = ContinuousClock.now
     }
 
@@ -27,8 +27,8 @@ final class Report: Sendable {
     var hasViolations: Bool { state.withLock { $0.violations > 0 } }
 
     /// Counts runs that were omitted because the time was up.
-    func leaveOut(_ runs: Int) {
-        state.withLock { $0.leftOut += runs }
+    func addOmitted(_ runs: Int) {
+        state.withLock { $0.omitted += runs }
     }
 
     /// Counts a run that is repeated because its point was not reached.
@@ -62,10 +62,10 @@ final class Report: Sendable {
     }
 
     /// Prints the runs whose point was not reached, and the totals.
-    func finish() {
+    func writeSummary() {
         let state = state.withLock { $0 }
         for run in state.notHit { write("not hit: \(run)") }
-        if state.leftOut > 0 { write("\(state.leftOut) runs omitted because the time was up") }
+        if state.omitted > 0 { write("\(state.omitted) runs omitted because the time was up") }
         let elapsed = (ContinuousClock.now - start).inTenths
         write("\(state.runs) runs, \(state.notHit.count) not hit, \(state.violations) violations, \(elapsed) s")
     }
@@ -87,7 +87,7 @@ final class Report: Sendable {
 extension Duration {
     /// The duration in seconds with one decimal.
     fileprivate var inTenths: String {
-        let tenths = Int64(clamping: milliseconds / 100)
+        let tenths = Int(self / .milliseconds(100))
         return "\(tenths / 10).\(tenths % 10)"
     }
 }

@@ -7,6 +7,7 @@ import JSON
 import KakaoSandbox
 import Locking
 import Postgres
+import Runtime
 
 /// A worker's own database, proxy, sandbox and servers, through which it runs one push after another.
 final class Rig: Sendable {
@@ -48,7 +49,7 @@ final class Rig: Sendable {
 
     /// Ends the servers and removes the database.
     func close() async {
-        for server in servers.withLock({ $0 }).values { await server.end() }
+        for server in servers.withLock({ $0 }).values { await server.kill() }
         proxy.shutdown()
         kakaoProxy.shutdown()
         await sandbox.shutdown()
@@ -59,14 +60,14 @@ final class Rig: Sendable {
     // MARK: Servers
 
     /// Starts or ends servers until exactly `count` run.
-    private func useServers(_ count: Int) async throws {
+    private func runServers(_ count: Int) async throws {
         for number in 0..<proxy.ports.count {
             let server = servers.withLock { $0[number] }
             if number >= count {
-                await server?.end()
+                await server?.kill()
                 servers.withLock { $0[number] = nil }
                 proxy.setProcess(nil, of: number)
-            } else if server?.hasEnded ?? true {
+            } else if await server?.hasEnded ?? true {
                 try await startServer(number)
             }
         }
@@ -99,19 +100,21 @@ final class Rig: Sendable {
 
     /// Restarts killed servers.
     private func restartEnded() async throws {
-        for (number, server) in servers.withLock({ $0 }) where server.hasEnded { try await startServer(number) }
+        for (number, server) in servers.withLock({ $0 }) where await server.hasEnded {
+            try await startServer(number)
+        }
     }
 
     // MARK: Runs
 
     /// Sends a push while the run's fault is armed, and checks the invariants.
     func perform(_ run: Run) async throws -> RunResult {
-        try await useServers(run.servers)
+        try await runServers(run.servers)
         let start = ContinuousClock.now
-        let linesBefore = servers.withLock { $0.mapValues { (server: $0, count: $0.lines.count) } }
+        let linesBefore = servers.withLock { $0.mapValues { (process: $0.processIdentifier, count: $0.lines.count) } }
         Scenario.arm(sandbox, hasRateLimit: !run.isRealTime)
-        proxy.begin(lease: run.lease, run.allArmed.filter { !$0.fault.isOfKakao })
-        kakaoProxy.begin(run.armed.flatMap { $0.fault.isOfKakao ? $0 : nil })
+        proxy.startRun(lease: run.lease, run.allArmed.filter { !$0.fault.isOfKakao })
+        kakaoProxy.startRun(run.armed.flatMap { $0.fault.isOfKakao ? $0 : nil })
         var violations: [String] = []
         var record: [(point: Point, key: StatementKey)] = []
         do {
@@ -135,10 +138,7 @@ final class Rig: Sendable {
             duration: ContinuousClock.now - start
         )
         if !violations.isEmpty {
-            result.logs = try keepLogs(
-                of: run,
-                since: linesBefore.mapValues { ($0.server.processIdentifier, $0.count) }
-            )
+            result.logs = try storeLogs(of: run, since: linesBefore)
         }
         return result
     }
@@ -242,7 +242,7 @@ final class Rig: Sendable {
     }
 
     /// Writes the servers' log lines since the start of the run. Returns the files.
-    private func keepLogs(of run: Run, since: [Int: (process: Int32, count: Int)]) throws -> [String] {
+    private func storeLogs(of run: Run, since: [Int: (process: Int32, count: Int)]) throws -> [String] {
         try FileManager.default.createDirectory(atPath: logsFolder, withIntermediateDirectories: true)
         return try servers.withLock { $0 }.sorted { $0.key < $1.key }.map { number, server in
             // A restarted server has written its whole log in this run.

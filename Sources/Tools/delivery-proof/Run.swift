@@ -1,12 +1,12 @@
+import Runtime
+
 /// One push, and the faults that strike while it is sent.
 struct Run: Sendable, CustomStringConvertible {
-    enum Delivery: String, CaseIterable, Sendable {
-        case atLeastOnce = "at_least_once"
-        case atMostOnce = "at_most_once"
-    }
+    // The sandbox has a type of this name, too.
+    typealias Delivery = Runtime.Delivery
 
     /// The number that identifies the run in markers, idempotency keys, and names of log files.
-    let number: Int
+    var number = 0
     /// The point at which the fault strikes; `nil` for a run without a fault.
     let point: Point?
     let fault: ProxyFault?
@@ -44,6 +44,17 @@ struct Run: Sendable, CustomStringConvertible {
         let fault = armed.map { "--point '\($0.point)' --fault \($0.fault)" } ?? "without a fault,"
         return "\(fault) --servers \(servers) --delivery \(delivery.rawValue)"
             + (isAfterKill ? " --after-kill" : "") + (isRealTime ? " --real-time" : "")
+    }
+}
+
+extension [Run] {
+    /// Returns the runs with consecutive numbers.
+    func numbered(from first: Int = 1) -> [Run] {
+        enumerated().map { index, run in
+            var run = run
+            run.number = first + index
+            return run
+        }
     }
 }
 

@@ -9,8 +9,6 @@ import Messages
 import Pushes
 import Runtime
 import Server
-import ServiceLifecycle
-import UnixSignals
 
 /// The push server as a separate process, with intervals that the proofs choose.
 struct ServeUnderTest: AsyncParsableCommand {
@@ -67,12 +65,6 @@ struct ServeUnderTest: AsyncParsableCommand {
                 fflush(nil)
             }
         )
-        var groupLogger = logger
-        groupLogger.logLevel = max(.warning, logger.logLevel)
-        try await ServiceGroup(
-            services: [server],
-            gracefulShutdownSignals: [.sigterm, .sigint],
-            logger: groupLogger
-        ).run()
+        try await server.runUntilSignal { [settings] in settings }
     }
 }

@@ -1,33 +1,35 @@
-import Glibc
+import ChildProcess
+import EventLoop
+import FoundationEssentials
 import Locking
 import Subprocess
-import SystemPackage
 
 /// A running server under test.
 final class ServerProcess: Sendable {
-    private struct State {
-        var lines: [String] = []
-        var hasEnded = false
-    }
-
     private static let maximumLines = 20_000
+    /// The time limit of a start, longer than any fault makes the database unreachable.
+    private static let startTimeout = Duration.seconds(300)
+    private static let killTimeout = Duration.seconds(60)
 
     let processIdentifier: Int32
     /// The base URL of the server's API.
     let url: String
-    private let state: Locked<State>
-    private let task: Task<Void, Never>
+    private let process: ChildProcess
+    private let output: Locked<[String]>
 
-    private init(processIdentifier: Int32, url: String, state: Locked<State>, task: Task<Void, Never>) {
+    private init(processIdentifier: Int32, url: String, process: ChildProcess, output: Locked<[String]>) {
         self.processIdentifier = processIdentifier
         self.url = url
-        self.state = state
-        self.task = task
+        self.process = process
+        self.output = output
     }
 
     /// The lines of the server's output, at most 20,000.
-    var lines: [String] { state.withLock { $0.lines } }
-    var hasEnded: Bool { state.withLock { $0.hasEnded } }
+    var lines: [String] { output.withLock { $0 } }
+
+    var hasEnded: Bool {
+        get async { await process.phase == .ended }
+    }
 
     /// Starts a server and waits until it is ready.
     ///
@@ -46,61 +48,28 @@ final class ServerProcess: Sendable {
             if let key = Environment.Key(rawValue: name) { variables[key] = value }
         }
         var command = ["serve-under-test", "--migrations", migrations]
-        if let lease { command += ["--lease-milliseconds", String(lease.milliseconds)] }
+        if let lease { command += ["--lease-milliseconds", String(lease.wholeMilliseconds)] }
         // The kernel kills the server when this process ends for any reason.
         let arguments = Arguments(["--pdeathsig", "KILL", "--", Executable.path] + command)
-        let given = variables
-        let state = Locked(State())
-        let (events, event) = AsyncStream<Event>.makeStream()
-        let task = Task.detached {
-            do {
-                _ = try await Subprocess.run(
-                    .name("setpriv"),
-                    arguments: arguments,
-                    environment: .custom(given),
-                    input: .none,
-                    output: .sequence,
-                    error: .combinedWithOutput
-                ) { execution in
-                    event.yield(.launched(execution.processIdentifier.value))
-                    for try await line in execution.standardOutput.strings() {
-                        state.withLock { if $0.lines.count < maximumLines { $0.lines.append(line) } }
-                        guard line.hasPrefix(ServeUnderTest.readyPrefix) else { continue }
-                        event.yield(.ready(port: String(line.dropFirst(ServeUnderTest.readyPrefix.count))))
-                    }
-                }
-            } catch {
-                state.withLock { $0.lines.append("\(error)") }
-            }
-            state.withLock { $0.hasEnded = true }
-            event.finish()
+        let output = Locked<[String]>([])
+        let process = ChildProcess(
+            isReady: { $0.hasPrefix(ServeUnderTest.readyPrefix) },
+            onLine: { line in output.withLock { if $0.count < maximumLines { $0.append(line) } } }
+        )
+        process.launch(.name("setpriv"), arguments, environment: .custom(variables), onLaunch: onLaunch)
+        guard case .ready(let line) = await process.waitUntilReady(within: startTimeout),
+            let identifier = await process.processIdentifier
+        else {
+            await process.end(with: .kill, within: killTimeout)
+            throw NotStarted(lines: output.withLock { $0 })
         }
-        var process: Int32?
-        for await event in events {
-            switch event {
-            case .launched(let identifier):
-                process = identifier
-                onLaunch(identifier)
-            case .ready(let port):
-                guard let process else { continue }
-                let url = "http://127.0.0.1:\(port)"
-                return ServerProcess(processIdentifier: process, url: url, state: state, task: task)
-            }
-        }
-        throw NotStarted(lines: state.withLock { $0.lines })
+        let url = "http://127.0.0.1:\(line.dropFirst(ServeUnderTest.readyPrefix.count))"
+        return ServerProcess(processIdentifier: identifier, url: url, process: process, output: output)
     }
 
     /// Kills the server and waits for its end.
-    func end() async {
-        if !hasEnded {
-            kill(processIdentifier, SIGKILL)
-        }
-        await task.value
-    }
-
-    private enum Event: Sendable {
-        case launched(Int32)
-        case ready(port: String)
+    func kill() async {
+        await process.end(with: .kill, within: Self.killTimeout)
     }
 
     struct NotStarted: Error, CustomStringConvertible {
@@ -112,21 +81,6 @@ final class ServerProcess: Sendable {
 /// The path of this program's executable.
 enum Executable {
     static var path: String {
-        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
-        let count = readlink("/proc/self/exe", &buffer, buffer.count)
-        return count > 0 ? String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self) : ""
-    }
-}
-
-extension Duration {
-    var milliseconds: Int64 {
-        let (seconds, attoseconds) = components
-        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
-    }
-
-    /// The duration in seconds, with a fraction.
-    var inSeconds: Double {
-        let (seconds, attoseconds) = components
-        return Double(seconds) + Double(attoseconds) / 1e18
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
     }
 }

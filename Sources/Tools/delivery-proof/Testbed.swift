@@ -26,31 +26,14 @@ final class Testbed: Sendable {
     private let admin: PostgresPool
     private let databases = Locked(0)
 
-    private init(
-        migrations: String,
-        directory: String,
-        cluster: PostgresCluster,
-        clusterURL: String,
-        upstream: String
-    ) throws {
-        self.migrations = migrations
-        self.directory = directory
-        self.cluster = cluster
-        self.clusterURL = clusterURL
-        self.upstream = upstream
-        loops = try EventLoopGroup(count: 1)
-        kakaoLoops = try EventLoopGroup(count: 1)
-        client = HTTPClient(settings: HTTPClientSettings(maximumConnections: 256), loop: loops.loops[0])
-        admin = try Self.pool(url: clusterURL, loop: loops.loops[0])
-    }
-
     /// Starts PostgreSQL and prepares the template database.
     ///
     /// - Parameter migrations: The directory of the SQL files.
-    static func start(migrations: String) async throws -> Testbed {
-        let directory = FileManager.default.temporaryDirectory.path + "/delivery-proof-\(getpid())"
+    init(migrations: String) async throws {
+        self.migrations = migrations
+        directory = FileManager.default.temporaryDirectory.path + "/delivery-proof-\(getpid())"
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
-        let cluster = PostgresCluster(
+        cluster = PostgresCluster(
             directory: directory + "/postgres",
             // No durability or autovacuum: no data outlives the process, and no table grows large.
             settings: [
@@ -58,18 +41,14 @@ final class Testbed: Sendable {
                 "wal_level": "minimal", "max_wal_senders": "0", "autovacuum": "off",
             ]
         )
-        let url = try await cluster.start()
-        let root = await cluster.realDirectory ?? directory
-        let port = url.split(separator: "=").last ?? ""
-        let testbed = try Testbed(
-            migrations: migrations,
-            directory: directory,
-            cluster: cluster,
-            clusterURL: url,
-            upstream: "\(root)/.s.PGSQL.\(port)"
-        )
-        try await testbed.prepareTemplate()
-        return testbed
+        clusterURL = try await cluster.start()
+        let port = clusterURL.split(separator: "=").last ?? ""
+        upstream = "\(await cluster.realDirectory ?? directory)/.s.PGSQL.\(port)"
+        loops = try EventLoopGroup(count: 1)
+        kakaoLoops = try EventLoopGroup(count: 1)
+        client = HTTPClient(settings: HTTPClientSettings(maximumConnections: 256), loop: loops.loops[0])
+        admin = try Self.pool(url: clusterURL, loop: loops.loops[0])
+        try await prepareTemplate()
     }
 
     private func prepareTemplate() async throws {
@@ -142,7 +121,7 @@ extension Logger {
 struct TimedOut: Error, CustomStringConvertible {
     let what: String
     let limit: Duration
-    var description: String { "timed out after \(limit.inSeconds) s while waiting until \(what)" }
+    var description: String { "timed out after \(limit / .seconds(1)) s while waiting until \(what)" }
 }
 
 /// Waits until a condition holds.

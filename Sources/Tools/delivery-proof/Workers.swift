@@ -21,7 +21,7 @@ struct Workers {
             }
             return try await group.reduce(into: [RunResult]()) { $0 += $1 }
         }
-        report.leaveOut(queue.count)
+        report.addOmitted(queue.count)
         return results
     }
 

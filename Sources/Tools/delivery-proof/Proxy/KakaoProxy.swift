@@ -1,5 +1,4 @@
 import EventLoop
-import Glibc
 import Locking
 import Net
 
@@ -15,44 +14,40 @@ final class KakaoProxy: @unchecked Sendable {
     }
 
     let loop: EventLoop
-    let port: Int
     /// The port of the sandbox.
     private let upstream: Int
-    private let listener: FileDescriptor
+    private let listener: ProxyListener
     private let shared = Locked(Shared())
-    private var registration: Registration?
     private var connections: [ObjectIdentifier: KakaoConnection] = [:]
 
     /// - Parameter upstream: The port of the sandbox.
     init(loop: EventLoop, upstream: Int) throws {
         self.loop = loop
         self.upstream = upstream
-        listener = try Socket.listen()
-        port = try Socket.port(of: listener.rawValue)
+        listener = try ProxyListener(loop: loop)
     }
+
+    var port: Int { listener.port }
 
     /// Begins to accept connections.
     func start() {
         loop.execute {
-            self.registration = try? self.loop.register(self.listener.rawValue, interest: .read) { [weak self] _ in
-                self?.accept()
-            }
+            self.listener.start { [weak self] in self?.accept($0) }
         }
     }
 
     /// Stops accepting connections and closes the existing ones.
     func shutdown() {
         loop.execute {
-            if let registration = self.registration { self.loop.deregister(registration) }
-            self.registration = nil
+            self.listener.stop()
             for connection in self.connections.values { connection.close() }
         }
     }
 
     // MARK: The driver's side
 
-    /// Begins a run: resets the count and arms the fault, if it is one of Kakao's side.
-    func begin(_ armed: ArmedFault?) {
+    /// Starts a run: resets the count and arms the fault, if it is one of Kakao's side.
+    func startRun(_ armed: ArmedFault?) {
         shared.withLock { $0 = Shared(armed: armed) }
     }
 
@@ -80,13 +75,11 @@ final class KakaoProxy: @unchecked Sendable {
         }
     }
 
-    private func accept() {
-        while let descriptor = Socket.accept(listener.rawValue) {
-            guard let other = Socket.connect(port: upstream),
-                let connection = try? KakaoConnection(descriptor, other, proxy: self)
-            else { continue }
-            connections[ObjectIdentifier(connection)] = connection
-        }
+    private func accept(_ client: consuming FileDescriptor) {
+        guard let kakao = Socket.connect(port: upstream),
+            let connection = try? KakaoConnection(client, kakao, proxy: self)
+        else { return }
+        connections[ObjectIdentifier(connection)] = connection
     }
 }
 
@@ -119,6 +112,10 @@ final class KakaoConnection {
 
     func close(byReset isReset: Bool = false) {
         client.close(byReset: isReset)
+        closeKakao()
+    }
+
+    private func closeKakao() {
         kakao.close()
         // The streams are in the middle of handling input.
         proxy.loop.schedule(after: .zero) { [self] in proxy.remove(self) }
@@ -182,8 +179,7 @@ final class KakaoConnection {
             client.send(withheld[..<(withheld.count / 2)])
             // The client reads what it gets, and then the end of the connection.
             client.closeAfterOutput()
-            kakao.close()
-            proxy.loop.schedule(after: .zero) { [self] in proxy.remove(self) }
+            closeKakao()
         } else {
             close(byReset: true)
         }

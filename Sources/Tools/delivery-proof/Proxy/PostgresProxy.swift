@@ -28,13 +28,12 @@ final class PostgresProxy: @unchecked Sendable {
     let loop: EventLoop
     /// The path of PostgreSQL's Unix socket.
     let upstream: String
-    /// The ports of the servers, by number.
-    let ports: [Int]
     /// Whether cancel requests are dropped. During a late commit, one would abort the commit instead of delaying it.
     private(set) var dropsCancelRequests = false
 
     private let shared = Locked(Shared())
-    private var listeners: [ProxyListener] = []
+    /// The listeners of the servers, by number.
+    private let listeners: [ProxyListener]
     private var connections: [ObjectIdentifier: ProxiedConnection] = [:]
     /// The servers whose connections hang.
     private var hanging: Set<Int> = []
@@ -46,18 +45,17 @@ final class PostgresProxy: @unchecked Sendable {
     init(loop: EventLoop, upstream: String, servers: Int) throws {
         self.loop = loop
         self.upstream = upstream
-        listeners = try (0..<servers).map { _ in try ProxyListener() }
-        ports = listeners.map(\.port)
+        listeners = try (0..<servers).map { _ in try ProxyListener(loop: loop) }
     }
+
+    /// The ports of the servers, by number.
+    var ports: [Int] { listeners.map(\.port) }
 
     /// Begins to accept connections.
     func start() {
         loop.execute {
             for (server, listener) in self.listeners.enumerated() {
-                let descriptor = listener.descriptor.rawValue
-                listener.registration = try? self.loop.register(descriptor, interest: .read) { [weak self] _ in
-                    self?.accept(from: descriptor, server: server)
-                }
+                listener.start { [weak self] in self?.accept($0, from: server) }
             }
         }
     }
@@ -65,10 +63,7 @@ final class PostgresProxy: @unchecked Sendable {
     /// Stops accepting connections and resets the existing ones.
     func shutdown() {
         loop.execute {
-            for listener in self.listeners {
-                if let registration = listener.registration { self.loop.deregister(registration) }
-            }
-            self.listeners = []
+            for listener in self.listeners { listener.stop() }
             for connection in self.connections.values { connection.reset() }
         }
     }
@@ -80,17 +75,9 @@ final class PostgresProxy: @unchecked Sendable {
         shared.withLock { $0.processes[server] = process }
     }
 
-    /// Begins a run: resets the counts and arms the faults.
-    func begin(lease: Duration, _ armed: [ArmedFault]) {
-        shared.withLock { shared in
-            shared.counts = [:]
-            shared.total = 0
-            shared.record = []
-            shared.armed = armed
-            shared.hits = []
-            shared.active = 0
-            shared.lease = lease
-        }
+    /// Starts a run: resets the counts and arms the faults.
+    func startRun(lease: Duration, _ armed: [ArmedFault]) {
+        shared.withLock { $0 = Shared(armed: armed, processes: $0.processes, lease: lease) }
     }
 
     /// Disarms the faults that were not hit.
@@ -150,12 +137,12 @@ final class PostgresProxy: @unchecked Sendable {
             }
             return fault
         }
-        if let fault { play(fault, on: connection) }
+        if let fault { inject(fault, on: connection) }
         return fault
     }
 
     /// Carries out the part of a fault that concerns more than one connection.
-    private func play(_ fault: ProxyFault, on connection: ProxiedConnection) {
+    private func inject(_ fault: ProxyFault, on connection: ProxiedConnection) {
         let process = shared.withLock { $0.processes[connection.server] }
         let duration = duration(of: fault)
         switch fault.kind {
@@ -197,16 +184,11 @@ final class PostgresProxy: @unchecked Sendable {
         for connection in connections.values where connection.server == server { connection.setPaused(isHanging) }
     }
 
-    private func accept(from listener: Int32, server: Int) {
-        while let descriptor = Socket.accept(listener) {
-            if isRefusing {
-                Socket.resetOnClose(descriptor.rawValue)
-                continue
-            }
-            guard let connection = try? ProxiedConnection(descriptor, server: server, proxy: self) else { continue }
-            connections[ObjectIdentifier(connection)] = connection
-            if hanging.contains(server) { connection.setPaused(true) }
-        }
+    private func accept(_ client: consuming FileDescriptor, from server: Int) {
+        guard !isRefusing else { return client.resetOnClose() }
+        guard let connection = try? ProxiedConnection(client, server: server, proxy: self) else { return }
+        connections[ObjectIdentifier(connection)] = connection
+        if hanging.contains(server) { connection.setPaused(true) }
     }
 }
 
@@ -214,17 +196,4 @@ final class PostgresProxy: @unchecked Sendable {
 struct ArmedFault: Hashable, Sendable {
     let point: Point
     let fault: ProxyFault
-}
-
-/// A listening socket.
-private final class ProxyListener {
-    // Used only on the proxy's loop.
-    let descriptor: FileDescriptor
-    let port: Int
-    var registration: Registration?
-
-    init() throws {
-        descriptor = try Socket.listen()
-        port = try Socket.port(of: descriptor.rawValue)
-    }
 }

@@ -247,7 +247,7 @@ final class ProxiedConnection {
         if share == .half {
             client?.send(withheld.prefix(withheld.count / 2))
             // The client must read the bytes before the reset discards them.
-            return cutWhenTaken()
+            return resetWhenDelivered()
         }
         proxy.faultEnded()
         reset()
@@ -262,7 +262,7 @@ final class ProxiedConnection {
 
     /// Resets the connection after 20 ms. A reset discards unread bytes, and the bytes need a moment to cross the
     /// loopback device.
-    private func cutWhenTaken() {
+    private func resetWhenDelivered() {
         let proxy = proxy
         loop.schedule(after: .milliseconds(20)) { [self] in
             proxy.faultEnded()

@@ -9,7 +9,7 @@ final class ProxyStream {
     private let loop: EventLoop
     private let descriptor: FileDescriptor
     private var registration: Registration?
-    private var output: [UInt8] = []
+    private var output = OutputBuffer()
     private var isPaused = false
     private var endsAfterOutput = false
 
@@ -30,7 +30,7 @@ final class ProxyStream {
     /// Sends bytes, or buffers them until the socket is writable.
     func send(_ bytes: some Sequence<UInt8>) {
         guard registration != nil else { return }
-        output.append(contentsOf: bytes)
+        output.bytes.append(contentsOf: bytes)
         flush()
     }
 
@@ -53,9 +53,9 @@ final class ProxyStream {
         loop.deregister(registration)
         self.registration = nil
         onInput = nil
-        output = []
+        output = OutputBuffer()
         // The descriptor itself is closed when the owning connection releases this object.
-        if isReset { Socket.resetOnClose(descriptor.rawValue) }
+        if isReset { descriptor.resetOnClose() }
     }
 
     private var interest: Interest {
@@ -76,17 +76,8 @@ final class ProxyStream {
 
     private func flush() {
         guard !isPaused, registration != nil else { return }
-        var sent = 0
-        while sent < output.count {
-            let count = output.withUnsafeBytes {
-                let start = $0.baseAddress?.advanced(by: sent)
-                return Glibc.send(descriptor.rawValue, start, $0.count - sent, Int32(MSG_NOSIGNAL))
-            }
-            // The next read reports an error.
-            guard count > 0 else { break }
-            sent += count
-        }
-        output.removeFirst(sent)
+        // The next read reports an error.
+        _ = output.send(to: descriptor.rawValue)
         if output.isEmpty, endsAfterOutput { return close() }
         updateInterest()
     }

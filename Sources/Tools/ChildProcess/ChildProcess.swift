@@ -1,59 +1,68 @@
-import Glibc
-import Subprocess
+package import Subprocess
 import SystemPackage
 
-/// A single run of the server, from its start to its end.
-actor ServerProcess {
-    enum Phase: Equatable {
-        /// The server does not accept connections yet. Can transition to `ready`, `ended`.
+/// A child process that prints a line when it is ready, from its start to its end.
+package actor ChildProcess {
+    package enum Phase: Equatable, Sendable {
+        /// The process is not ready yet. Can transition to `ready`, `ended`.
         case starting
-        /// The server accepts connections. Can transition to `ended`.
-        case ready
+        /// The process has printed the line that says so. Can transition to `ended`.
+        case ready(line: String)
         case ended
     }
 
-    /// The message of a server that accepts connections. It is in English, because `lc_messages` is C.
-    private static let readyMessage = "database system is ready to accept connections"
-    /// The number of lines that are kept to explain a failure.
-    private static let keptLines = 12
+    /// The number of lines that are retained to explain a failure.
+    private static let maximumLastLines = 12
 
     private let signals: AsyncStream<Signal>.Continuation
     private let incomingSignals: AsyncStream<Signal>
+    private let isReady: @Sendable (String) -> Bool
     private let onLine: @Sendable (String) -> Void
     private var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
     private var nextWaiter = 0
 
-    private(set) var phase = Phase.starting
-    private(set) var processIdentifier: Int32?
-    private(set) var lastLines: [String] = []
+    package private(set) var phase = Phase.starting
+    package private(set) var processIdentifier: Int32?
+    package private(set) var lastLines: [String] = []
 
-    init(onLine: @escaping @Sendable (String) -> Void) {
+    /// - Parameters:
+    ///   - isReady: Returns whether a line says that the process is ready.
+    ///   - onLine: Called with each line that the process prints, except for empty ones.
+    package init(isReady: @escaping @Sendable (String) -> Bool, onLine: @escaping @Sendable (String) -> Void) {
+        self.isReady = isReady
         self.onLine = onLine
         (incomingSignals, signals) = AsyncStream.makeStream(of: Signal.self)
     }
 
-    /// Starts the server.
-    nonisolated func launch(_ program: Program, _ arguments: [String]) throws(PrivatePostgresError) {
-        let (executable, arguments) = try program.command(arguments, endsWithUs: true)
-        // Detached, so that cancellation of the caller does not end the server.
+    /// Starts the process in the root directory, since its user may have no access to the current one.
+    ///
+    /// - Parameter onLaunch: Called with the process id as soon as the process exists.
+    package nonisolated func launch(
+        _ executable: Executable,
+        _ arguments: Arguments,
+        environment: Environment,
+        onLaunch: @escaping @Sendable (Int32) -> Void = { _ in }
+    ) {
+        // Detached, so that cancellation of the caller does not end the process.
         Task.detached { [incomingSignals] in
             do {
                 _ = try await Subprocess.run(
                     executable,
                     arguments: arguments,
-                    environment: Program.environment,
+                    environment: environment,
                     workingDirectory: FilePath("/"),
-                    platformOptions: Program.options,
+                    platformOptions: .ownSession,
                     input: .none,
                     output: .sequence,
                     error: .combinedWithOutput
                 ) { execution in
                     await self.launched(execution.processIdentifier.value)
+                    onLaunch(execution.processIdentifier.value)
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
                             for await signal in incomingSignals { try? execution.send(signal: signal) }
                         }
-                        // The output ends when the server and all its child processes have closed the pipe.
+                        // The output ends when the process and all its child processes have closed the pipe.
                         for try await line in execution.standardOutput.strings() { await self.received(line) }
                         group.cancelAll()
                     }
@@ -65,20 +74,21 @@ actor ServerProcess {
         }
     }
 
-    /// Waits until the server accepts connections, has ended, or the time is up. Returns its phase.
-    func waitUntilReady(within bound: Duration) async -> Phase {
+    /// Waits until the process is ready, has ended, or the time is up. Returns its phase.
+    package func waitUntilReady(within bound: Duration) async -> Phase {
         await wait(within: bound) { $0 != .starting }
         return phase
     }
 
-    /// Sends a signal to the server and waits for its end. Returns whether it ended in time.
-    func end(with signal: Signal, within bound: Duration) async -> Bool {
+    /// Sends a signal to the process and waits for its end. Returns whether it ended in time.
+    @discardableResult
+    package func end(with signal: Signal, within bound: Duration) async -> Bool {
         signals.yield(signal)
         await wait(within: bound) { $0 == .ended }
         return phase == .ended
     }
 
-    private func launched(_ process: pid_t) {
+    private func launched(_ process: Int32) {
         processIdentifier = process
     }
 
@@ -86,8 +96,8 @@ actor ServerProcess {
         guard !line.isEmpty else { return }
         onLine(line)
         lastLines.append(line)
-        if lastLines.count > Self.keptLines { lastLines.removeFirst() }
-        if phase == .starting, line.hasSuffix(Self.readyMessage) { moved(to: .ready) }
+        if lastLines.count > Self.maximumLastLines { lastLines.removeFirst() }
+        if phase == .starting, isReady(line) { moved(to: .ready(line: line)) }
     }
 
     private func moved(to phase: Phase) {
@@ -115,5 +125,15 @@ actor ServerProcess {
             await withCheckedContinuation { waiting[waiter] = $0 }
             timer.cancel()
         }
+    }
+}
+
+extension PlatformOptions {
+    /// A session without this process's terminal: Ctrl-C reaches only this process, which then stops its child processes
+    /// cleanly.
+    package static var ownSession: PlatformOptions {
+        var options = PlatformOptions()
+        options.createSession = true
+        return options
     }
 }
