@@ -40,32 +40,14 @@ curl --parallel --no-progress-meter --config <(tail -n +2 "$work/imports") >/dev
     fail "not all tokens were imported"
 psql --quiet "$DATABASE_URL" --command 'VACUUM ANALYZE accounts'
 
-# Writes a script for wrk whose requests are created in advance, so that wrk only has to send them.
-#
-# requests NUMBER: the function `format`, which creates the request of a user, is read from the standard input.
-requests() {
-    cat
-    cat <<LUA
-local requests = {}
-function init()
-    math.randomseed(os.time())
-    for user = 1, $1 do requests[user] = format(user) end
-end
-function request()
-    return requests[math.random(#requests)]
-end
-function done(summary)
-    local errors = summary.errors
-    io.write("failed ", errors.connect + errors.read + errors.write + errors.status + errors.timeout, "\n")
-end
-LUA
-}
-requests "$accounts" >"$work/tokens.lua" <<LUA
+seq "$accounts" >"$work/users"
+seq "$callers" >"$work/callers"
+random_requests "$work/users" >"$work/tokens.lua" <<LUA
 function format(user)
     return wrk.format("POST", "/v1/accounts/" .. user .. "/access-token", {["Authorization"] = "Bearer $OPERATOR_KEY"})
 end
 LUA
-requests "$callers" >"$work/me.lua" <<'LUA'
+random_requests "$work/callers" >"$work/me.lua" <<'LUA'
 function format(user)
     return wrk.format("GET", "/v2/user/me", {["Authorization"] = "Bearer user-" .. user})
 end
@@ -88,16 +70,13 @@ done
 drive unmeasured serve --script "$work/me.lua" "$url"
 for round in $(seq "$rounds"); do
     drive tokens serve --script "$work/tokens.lua" "$url"
-    pgbench --no-vacuum --client 64 --jobs 1 --time "$seconds" --protocol prepared --file "$work/select.sql" "$DATABASE_URL" \
-        2>/dev/null | awk '/^tps/ {printf "%d\n", $3}' >>"$work/select.series"
+    pgbench_rate select select
     drive relay serve --script "$work/me.lua" "$url"
     drive proxy proxy --script "$work/me.lua" "$proxy_url"
     echo "round $round: access tokens $(last tokens 1)/s (pgbench $(last select 1)/s)," \
         "relayed $(last relay 1)/s (nginx $(last proxy 1)/s)"
 done
 
-# against SERIES PEER: prints the ratio of two medians, and the medians.
-against() { echo "$(ratio "$(median "$1" 1)" "$(median "$2" 1)") ($(median "$1" 1)/s to $(median "$2" 1)/s)"; }
 cat <<TEXT
 
 64 connections, 64 clients, $accounts accounts; medians of $rounds

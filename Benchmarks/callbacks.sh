@@ -32,11 +32,8 @@ function request()
     wrk.headers["X-Kakao-Resource-ID"] = prefix .. count
     return wrk.format("GET", path .. args[count % #args + 1])
 end
-function done(summary)
-    local errors = summary.errors
-    io.write("failed ", errors.connect + errors.read + errors.write + errors.status + errors.timeout, "\n")
-end
 LUA
+    reported_failures
 }
 echo '"&product_id=1234&user_id=abcd"' | callbacks >"$work/callbacks.lua"
 callbacks <"$work/shares" >"$work/shared.lua"
@@ -53,8 +50,7 @@ for round in $(seq "$rounds"); do
         drive "$kind" dev --script "$work/$kind.lua" --header "Authorization: KakaoAK $KAKAO_ADMIN_KEY" \
             "$SERVER_URL/kakao/link/callback"
     done
-    pgbench --no-vacuum --client 64 --jobs 1 --time "$seconds" --protocol prepared --file "$work/insert.sql" \
-        "$DATABASE_URL" 2>/dev/null | awk '/^tps/ {printf "%d\n", $3}' >>"$work/pgbench.series"
+    pgbench_rate pgbench insert
     echo "round $round: healthz $(last healthz 1)/s, callbacks $(last callbacks 1)/s" \
         "(p99 $(last callbacks 3) ms), of shares $(last shared 1)/s (p99 $(last shared 3) ms), pgbench $(last pgbench 1)/s"
 done

@@ -32,14 +32,34 @@ start_push_server() {
     unset "processes[idle]"
 }
 
-# start_nginx NAME CONFIGURATION [KEY=VALUE ...]: starts nginx with a configuration of Benchmarks/peers, in which each @KEY@ is
-# replaced by its value.
+# start_nginx NAME CONFIGURATION [KEY=VALUE ...]: starts nginx with the upstreams and servers of a file of Benchmarks/peers, in
+# which each @KEY@ is replaced by its value. Paths are relative to $work.
 start_nginx() {
     local name=$1 configuration
     configuration=$(<"Benchmarks/peers/$2.conf")
     shift 2
     for value in "$@"; do configuration=${configuration//"@${value%%=*}@"/${value#*=}}; done
-    printf '%s\n' "$configuration" >"$work/$name.conf"
+    cat >"$work/$name.conf" <<NGINX
+daemon off;
+worker_processes auto;
+pid $name.pid;
+error_log $name.error.log;
+events {
+    worker_connections 1024;
+}
+http {
+server_tokens off;
+access_log off;
+# Never closes a connection because of its number of requests.
+keepalive_requests 100000000;
+client_body_temp_path temporary;
+proxy_temp_path temporary;
+fastcgi_temp_path temporary;
+uwsgi_temp_path temporary;
+scgi_temp_path temporary;
+$configuration
+}
+NGINX
     start "$name" nginx -p "$work" -c "$work/$name.conf" -e "$work/$name.error.log"
 }
 
@@ -74,6 +94,42 @@ drive() {
     ' "$work/wrk" >>"$work/$series.series"
 }
 
+# random_requests FILE: prints a script for wrk that sends the requests for random lines of a file. They are created in advance,
+# so that wrk only has to send them. The Lua function `format`, which creates the request for a line's number and word, is read
+# from the standard input.
+random_requests() {
+    cat
+    cat <<LUA
+local requests = {}
+function init()
+    math.randomseed(os.time())
+    for line in io.lines("$1") do
+        requests[#requests + 1] = format(line:match("(%d+) ?(%w*)"))
+    end
+end
+function request()
+    return requests[math.random(#requests)]
+end
+LUA
+    reported_failures
+}
+
+# Prints the end of a script for wrk, which reports the number of failed requests to drive.
+reported_failures() {
+    cat <<'LUA'
+function done(summary)
+    local errors = summary.errors
+    io.write("failed ", errors.connect + errors.read + errors.write + errors.status + errors.timeout, "\n")
+end
+LUA
+}
+
+# pgbench_rate SERIES SCRIPT [CLIENTS]: runs pgbench once with a script of $work, and adds its transactions/s to the series.
+pgbench_rate() {
+    pgbench --no-vacuum --client "${3:-64}" --jobs 1 --time "$seconds" --protocol prepared --file "$work/$2.sql" "$DATABASE_URL" \
+        2>/dev/null | awk '/^tps/ {printf "%d\n", $3}' >>"$work/$1.series"
+}
+
 # column SERIES N: prints column N of a series, one line a round.
 column() { awk -v n="$2" '{print $n}' "$work/$1.series"; }
 # median SERIES N: prints the median of column N.
@@ -82,6 +138,8 @@ median() { column "$1" "$2" | sort -n | awk '{v[NR] = $1} END {print v[int((NR +
 last() { column "$1" "$2" | tail -1; }
 # ratio A B: prints A / B with two decimals.
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", a / b}'; }
+# against SERIES PEER: prints the ratio of the medians of two series, and the medians.
+against() { echo "$(ratio "$(median "$1" 1)" "$(median "$2" 1)") ($(median "$1" 1)/s to $(median "$2" 1)/s)"; }
 
 # connect SERIES ADDRESS: runs four openssl s_time in parallel, and adds their new connections/s to the series.
 #

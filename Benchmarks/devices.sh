@@ -38,36 +38,19 @@ SQL
         DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0
     wait_ready "serve-$size"
     urls[$size]=$(url "serve-$size")
-    # All requests are created in advance, so that wrk only has to send them.
-    cat >"$work/common-$size.lua" <<LUA
-local requests = {}
-function init()
-    math.randomseed(os.time())
-    for line in io.lines("$work/tokens-$size") do
-        requests[#requests + 1] = format(line:match("(%d+) (%w+)"))
-    end
-end
-function request()
-    return requests[math.random(#requests)]
-end
-function done(summary)
-    local errors = summary.errors
-    io.write("failed ", errors.connect + errors.read + errors.write + errors.status + errors.timeout, "\n")
-end
-LUA
     sql --field-separator ' ' --output "$work/tokens-$size" --command "
         SELECT user_id, push_token
         FROM generate_series(0, $callers - 1) AS place
         JOIN devices ON user_id = 1 + place * ($size / $callers)"
     # A repeated registration, as an app sends it at each start.
-    cat "$work/common-$size.lua" - >"$work/register-$size.lua" <<'LUA'
+    random_requests "$work/tokens-$size" >"$work/register-$size.lua" <<'LUA'
 function format(id, token)
     return wrk.format("POST", "/v1/push/register",
         {["Authorization"] = "Bearer user-" .. id, ["Content-Type"] = "application/x-www-form-urlencoded"},
         "device_id=phone&push_type=gcm&locale=ko-KR&timezone=Asia%2FSeoul&app_version=3.1.4&push_token=" .. token)
 end
 LUA
-    cat "$work/common-$size.lua" - >"$work/tokens-$size.lua" <<'LUA'
+    random_requests "$work/tokens-$size" >"$work/tokens-$size.lua" <<'LUA'
 function format(id)
     return wrk.format("GET", "/v1/push/tokens?uuid=" .. id, {["Authorization"] = "Bearer user-" .. id})
 end
@@ -89,12 +72,6 @@ ORDER BY user_id, device_id, push_type;
 SQL
 done
 
-# pgbench_rate SERIES SIZE SCRIPT: runs pgbench once, and adds its transactions/s to the series.
-pgbench_rate() {
-    pgbench --no-vacuum --client 64 --jobs 1 --time "$seconds" --protocol prepared --file "$work/$3-$2.sql" "${databases[$2]}" \
-        2>/dev/null | awk '/^tps/ {printf "%d\n", $3}' >>"$work/$1-$2.series"
-}
-
 for size in "${sizes[@]}"; do
     # Warms up: the server caches the tokens, and the WAL already has an image of each written page since the last
     # checkpoint.
@@ -103,9 +80,9 @@ done
 for round in $(seq "$rounds"); do
     for size in "${sizes[@]}"; do
         drive "register-$size" "serve-$size" --script "$work/register-$size.lua" "${urls[$size]}"
-        pgbench_rate upsert "$size" upsert
+        DATABASE_URL=${databases[$size]} pgbench_rate "upsert-$size" "upsert-$size"
         drive "tokens-$size" "serve-$size" --script "$work/tokens-$size.lua" "${urls[$size]}"
-        pgbench_rate select "$size" select
+        DATABASE_URL=${databases[$size]} pgbench_rate "select-$size" "select-$size"
         echo "round $round, $size devices: registrations $(last "register-$size" 1)/s (pgbench $(last "upsert-$size" 1)/s)," \
             "look-ups $(last "tokens-$size" 1)/s (pgbench $(last "select-$size" 1)/s)"
     done
@@ -117,13 +94,10 @@ all_settled() {
 }
 for size in "${sizes[@]}"; do wait_until 60 "all calls to Kakao to finish" all_settled "$size"; done
 
-# against SERIES PEER: prints a row's cells for both sizes: the ratio to the peer and the medians.
-against() {
+# compared SERIES PEER: prints a row's cells for both sizes: the ratio to the peer and the medians.
+compared() {
     local size
-    for size in "${sizes[@]}"; do
-        printf ' %s (%s/s to %s/s) |' "$(ratio "$(median "$1-$size" 1)" "$(median "$2-$size" 1)")" "$(median "$1-$size" 1)" \
-            "$(median "$2-$size" 1)"
-    done
+    for size in "${sizes[@]}"; do printf ' %s |' "$(against "$1-$size" "$2-$size")"; done
 }
 # of SERIES COLUMN UNIT: prints a row's cells for both sizes: the median of one column.
 of() {
@@ -136,8 +110,8 @@ cat <<TEXT
 
 | measure | target | ${sizes[0]} devices | ${sizes[1]} devices |
 | --- | --- | --- | --- |
-| registrations against pgbench upserting the same rows | ≥ 0.6 |$(against register upsert)
-| look-ups against pgbench selecting the same rows | ≥ 0.9 |$(against tokens select)
+| registrations against pgbench upserting the same rows | ≥ 0.6 |$(compared register upsert)
+| look-ups against pgbench selecting the same rows | ≥ 0.9 |$(compared tokens select)
 | registrations, p99 | |$(of register 3 ms)
 | look-ups, p99 | |$(of tokens 3 ms)
 | CPU time of the server for each registration | |$(of register 4 µs)

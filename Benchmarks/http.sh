@@ -113,13 +113,6 @@ for round in $(seq "$rounds"); do
     shown tls ours nginx
 done
 
-# against SERIES PEER: prints the ratio of two medians, and the medians.
-against() {
-    local ours peer
-    ours=$(median "$1-ours" 1)
-    peer=$(median "$1-$2" 1)
-    echo "$(ratio "$ours" "$peer") ($ours/s to $peer/s)"
-}
 # wrk shares the cores with the server and takes most of them from a fast server, so CPU time for each request is
 # compared as well.
 printf '\n| median of %s | requests/s | p50 | p99 | CPU time for each request |\n| --- | --- | --- | --- | --- |\n' "$rounds"
@@ -132,14 +125,14 @@ cat <<TEXT
 
 | measure | target | measured |
 | --- | --- | --- |
-| GET, against nginx | ≥ 0.90 | $(against get nginx) |
-| GET, against Hummingbird | ≥ 4 | $(against get hummingbird) |
-| GET, against FlyingFox | | $(against get flyingfox) |
+| GET, against nginx | ≥ 0.90 | $(against get-ours get-nginx) |
+| GET, against Hummingbird | ≥ 4 | $(against get-ours get-hummingbird) |
+| GET, against FlyingFox | | $(against get-ours get-flyingfox) |
 | CPU time of a GET, Hummingbird's against this server's | | $(ratio "$(median get-hummingbird 4)" "$(median get-ours 4)") |
 | CPU time of a GET, nginx's against this server's | | $(ratio "$(median get-nginx 4)" "$(median get-ours 4)") |
-| POST JSON, against Hummingbird | ≥ 3 | $(against post hummingbird) |
-| POST JSON, against FlyingFox | | $(against post flyingfox) |
-| new TLS 1.3 connections/s, against nginx with the same key | ≥ 0.8 | $(against tls nginx) |
+| POST JSON, against Hummingbird | ≥ 3 | $(against post-ours post-hummingbird) |
+| POST JSON, against FlyingFox | | $(against post-ours post-flyingfox) |
+| new TLS 1.3 connections/s, against nginx with the same key | ≥ 0.8 | $(against tls-ours tls-nginx) |
 | p99 at 64 connections, against nginx | ≤ 1.5 | $(ratio "$(median get-ours 3)" "$(median get-nginx 3)") |
 | resident memory, idle, whole server | ≤ 28 MB | $(awk "BEGIN {printf \"%.1f\", $resident * 1024 / 1000000}") MB |
 TEXT
