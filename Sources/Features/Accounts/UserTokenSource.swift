@@ -1,6 +1,7 @@
 package import Endpoints
 import HTTPServer
 import HTTPTypes
+import KakaoAPI
 
 /// The access tokens of users, on one event loop.
 package protocol UserTokenSource: Sendable {
@@ -10,6 +11,24 @@ package protocol UserTokenSource: Sendable {
     ///   concurrent call has refreshed it.
     /// - Throws: ``Problem`` 409 `login-required` if the user must log in first.
     func accessToken(of userID: Int64, replacing rejected: String?) async throws -> String
+}
+
+extension UserTokenSource {
+    /// Calls `body` with an access token of a user, and once more with a new one if Kakao rejects the token: it has then done
+    /// nothing.
+    ///
+    /// - Throws: ``Problem`` 409 `login-required` if the user must log in first; errors of `body`.
+    package func withToken<Result: Sendable>(
+        of userID: Int64,
+        _ body: (_ token: String) async throws -> Result
+    ) async throws -> Result {
+        let token = try await accessToken(of: userID, replacing: nil)
+        do {
+            return try await body(token)
+        } catch let error as KakaoError where error.disposition == .logIn {
+            return try await body(try await accessToken(of: userID, replacing: token))
+        }
+    }
 }
 
 extension ProblemKind {

@@ -8,13 +8,13 @@ import Postgres
 import Runtime
 import ServiceKit
 
-/// The friends lists of senders, in which Kakao names friends by uuid. A list is read when a message needs it, and kept for
+/// The friends lists of senders, in which Kakao names friends by uuid. A list is read when a message needs it, and cached for
 /// ten minutes.
 struct FriendsLists: Sendable {
     /// The number of friends up to which a list is read.
     static let maximumFriends = 10_000
     private static let lifetime = Duration.seconds(600)
-    /// The number of lists that are kept: of 10,000 friends each, they take about 200 MB.
+    /// The number of lists that are cached: of 10,000 friends each, they take about 200 MB.
     private static let maximumLists = 100
     private static let retryDelay = Duration.seconds(10)
 
@@ -26,7 +26,7 @@ struct FriendsLists: Sendable {
         var all: Set<String> = []
     }
 
-    private struct KeptList: Sendable {
+    private struct CachedList: Sendable {
         let friends: Friends
         let readAt: MonotonicTime
     }
@@ -34,13 +34,7 @@ struct FriendsLists: Sendable {
     let pool: PostgresPool
     let kakao: KakaoClient
     let tokens: any UserTokenSource
-    private let lists = Locked(LRUCache<Int64, KeptList>(limit: maximumLists))
-
-    init(pool: PostgresPool, kakao: KakaoClient, tokens: any UserTokenSource) {
-        self.pool = pool
-        self.kakao = kakao
-        self.tokens = tokens
-    }
+    private let lists = Locked(LRUCache<Int64, CachedList>(limit: maximumLists))
 
     /// Stores the uuids of the receivers of a message that are friends of its sender. The others fail. Returns their
     /// number.
@@ -54,17 +48,12 @@ struct FriendsLists: Sendable {
             }
             let uuids = users.map { (position: $0.position, uuid: friends.uuids[$0.id]) }
             return try await pool.write(ResolveReceivers(messageID: message.id, uuids: uuids)).count { !$0 }
-        } catch let refusal as Refused {
-            return try await pool.write(FailReceivers(messageID: message.id, refusal: refusal.refusal))
+        } catch let refusal as Refusal {
+            return try await pool.write(FailReceivers(messageID: message.id, refusal: refusal))
         } catch let unavailable as Unavailable {
             let _: Int = try await pool.write(PostponeResolution(messageID: message.id, delay: unavailable.delay))
             return 0
         }
-    }
-
-    /// Kakao does not show the friends of a user, for a reason that does not pass by itself.
-    struct Refused: Error {
-        let refusal: Refusal
     }
 
     /// Kakao cannot be asked now.
@@ -75,49 +64,42 @@ struct FriendsLists: Sendable {
 
     /// Returns the friends of a user.
     ///
-    /// - Parameter suffices: Whether a kept list has all friends that are needed. If not, the list is read again: a
+    /// - Parameter suffices: Whether a cached list has all friends that are needed. If not, the list is read again: a
     ///   friendship may be new.
-    /// - Throws: ``Refused``; ``Unavailable``.
+    /// - Throws: ``Refusal`` if Kakao does not show them, for a reason that does not pass by itself; ``Unavailable``.
     func friends(of sender: Int64, suffices: (Friends) -> Bool) async throws -> Friends {
-        if let kept = lists.withLock({ $0.value(sender) }), MonotonicTime.now - kept.readAt < Self.lifetime,
-            suffices(kept.friends)
+        if let cached = lists.withLock({ $0.value(sender) }), MonotonicTime.now - cached.readAt < Self.lifetime,
+            suffices(cached.friends)
         {
-            return kept.friends
+            return cached.friends
         }
         do {
-            let friends = try await read(sender)
-            lists.withLock { $0.set(KeptList(friends: friends, readAt: MonotonicTime.now), for: sender) }
+            let friends = try await tokens.withToken(of: sender) { try await read($0) }
+            lists.withLock { $0.set(CachedList(friends: friends, readAt: MonotonicTime.now), for: sender) }
             return friends
         } catch let error as KakaoError {
-            if let refusal = Refusal(error) { throw Refused(refusal: refusal) }
+            if let refusal = Refusal(error) { throw refusal }
             throw error.disposition == .wait ? Unavailable(delay: error.callQuotaDelay) : Unavailable()
         } catch let problem as Problem {
             let refusal = Refusal(problem)
             guard refusal.reason != .unavailable else { throw Unavailable() }
-            throw Refused(refusal: refusal)
+            throw refusal
         }
     }
 
-    private func read(_ sender: Int64) async throws -> Friends {
-        var token = try await tokens.accessToken(of: sender, replacing: nil)
-        var hasReplaced = false
+    /// Reads all friends of the user to whom a token belongs, page by page.
+    private func read(_ token: String) async throws(KakaoError) -> Friends {
         var friends = Friends()
         var next: RetrieveFriends? = RetrieveFriends(offset: 0, limit: RetrieveFriends.maximumLimit)
         while let call = next, friends.all.count < Self.maximumFriends {
             let known = friends.all.count
-            do throws(KakaoError) {
-                let page = try await kakao.call(call, as: .userToken(token))
-                for friend in page.friends {
-                    friends.all.insert(friend.uuid)
-                    if let id = friend.userID { friends.uuids[id] = friend.uuid }
-                }
-                // Pages without new friends might never end.
-                next = friends.all.count > known ? page.afterURL.flatMap(RetrieveFriends.init(pageAt:)) : nil
-            } catch {
-                guard error.disposition == .logIn, !hasReplaced else { throw error }
-                hasReplaced = true
-                token = try await tokens.accessToken(of: sender, replacing: token)
+            let page = try await kakao.call(call, as: .userToken(token))
+            for friend in page.friends {
+                friends.all.insert(friend.uuid)
+                if let id = friend.userID { friends.uuids[id] = friend.uuid }
             }
+            // Pages without new friends might never end.
+            next = friends.all.count > known ? page.afterURL.flatMap(RetrieveFriends.init(pageAt:)) : nil
         }
         return friends
     }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Postgres
 import Runtime
 import Schemas
 import Sharing
@@ -74,6 +75,24 @@ struct ReceiverClaim: Sendable {
     let lastCode: Int32?
 
     var id: ClaimID { ClaimID(ownerID: messageID, number: position, claims: claims) }
+}
+
+extension ReceiverClaim {
+    /// The columns of `message_receivers` that ``init(_:)`` decodes.
+    static let columns: SQL = "message_id, position, claims, attempts, lease, uuid, is_alone, code"
+
+    init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            messageID: column.next(),
+            position: column.next(),
+            claims: column.next(),
+            attempts: column.next(),
+            lease: column.next(),
+            uuid: column.next(),
+            isAlone: column.next(),
+            lastCode: column.next()
+        )
+    }
 }
 
 /// Receivers of a message that are sent with one request.

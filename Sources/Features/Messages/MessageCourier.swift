@@ -22,14 +22,7 @@ struct MessageCourier: Sendable {
         let message = batch.message
         func all(_ result: (ReceiverClaim) -> ReceiverResult) -> [ReceiverResult] { batch.receivers.map(result) }
         do {
-            let token = try await tokens.accessToken(of: message.sender, replacing: nil)
-            do {
-                return try await send(batch, token, latestStart)
-            } catch let error as KakaoError where error.disposition == .logIn {
-                // Kakao has not sent anything.
-            }
-            let replacement = try await tokens.accessToken(of: message.sender, replacing: token)
-            return try await send(batch, replacement, latestStart)
+            return try await tokens.withToken(of: message.sender) { try await send(batch, $0, latestStart) }
         } catch let error as KakaoError {
             let jitter = RetryDelay.jitter()
             return all { ReceiverResult(error, of: $0, message, batch: batch.receivers.count, jitter: jitter) }
@@ -49,35 +42,30 @@ struct MessageCourier: Sendable {
         func call<Request: KakaoCall>(_ request: Request) async throws(KakaoError) -> Request.Answer {
             try await kakao.call(request, as: .userToken(token), startingBefore: latestStart)
         }
-        func memo(_ answer: MemoAnswer) throws(KakaoError) -> [ReceiverResult] {
+        let content = try await message.content.resolved(images)
+        let arguments = content.arguments
+        if message.addressing == .me {
+            let answer: MemoAnswer =
+                switch content {
+                case .template(let template): try await call(SendDefaultMemo(template: template))
+                case .custom(let id, _): try await call(SendCustomMemo(templateID: id, templateArgs: arguments))
+                case .page(let url, let id, _):
+                    try await call(SendScrapMemo(requestURL: url, templateID: id, templateArgs: arguments))
+                }
             if let error = answer.error { throw error }
             return batch.receivers.map { _ in .sent }
         }
-        func toFriends(_ answer: FriendMessageAnswer) -> [ReceiverResult] {
-            batch.receivers.map { ReceiverResult(answer, of: $0, message) }
-        }
-        let content = try await message.content.resolved(images)
-        let arguments = content.arguments
-        switch (content, message.addressing) {
-        case (.template(let template), .me):
-            return try memo(await call(SendDefaultMemo(template: template)))
-        case (.template(let template), _):
-            return toFriends(try await call(SendDefaultMessage(receivers: uuids, template: template)))
-        case (.custom(let id, _), .me):
-            return try memo(await call(SendCustomMemo(templateID: id, templateArgs: arguments)))
-        case (.custom(let id, _), _):
-            return toFriends(
+        let answer: FriendMessageAnswer =
+            switch content {
+            case .template(let template): try await call(SendDefaultMessage(receivers: uuids, template: template))
+            case .custom(let id, _):
                 try await call(SendCustomMessage(receivers: uuids, templateID: id, templateArgs: arguments))
-            )
-        case (.page(let url, let id, _), .me):
-            return try memo(await call(SendScrapMemo(requestURL: url, templateID: id, templateArgs: arguments)))
-        case (.page(let url, let id, _), _):
-            return toFriends(
+            case .page(let url, let id, _):
                 try await call(
                     SendScrapMessage(receivers: uuids, requestURL: url, templateID: id, templateArgs: arguments)
                 )
-            )
-        }
+            }
+        return batch.receivers.map { ReceiverResult(answer, of: $0, message) }
     }
 }
 

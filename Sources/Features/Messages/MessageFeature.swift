@@ -53,7 +53,6 @@ package struct MessageFeature: Feature {
         routes.add(
             MessageRoutes(
                 store: MessageStore(pool: loop.pool, quotas: settings.quotas),
-                messages: MessageReads(pool: loop.pool),
                 previewer: MessagePreviewer(
                     kakao: kakao,
                     tokens: tokens,

@@ -71,14 +71,8 @@ struct CountUnfinishedMessages: PostgresStatement {
 
     let limit: Int64
 
-    struct Row: Sendable {
-        let scheduled: Int64
-        let sending: Int64
-    }
-
     var parameters: [PostgresValue] { [.int64(limit)] }
-    static func decode(_ row: PostgresRow) throws -> Row {
-        let (scheduled, sending) = try row.decode(Int64.self, Int64.self)
-        return Row(scheduled: scheduled, sending: sending)
+    static func decode(_ row: PostgresRow) throws -> (scheduled: Int64, sending: Int64) {
+        try row.decode(Int64.self, Int64.self)
     }
 }

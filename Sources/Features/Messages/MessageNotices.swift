@@ -24,7 +24,7 @@ final class MessageNotices: Sendable {
     }
 
     /// Returns whether there was a notification since the last call.
-    func takeChange() -> Bool {
+    func drainNotifications() -> Bool {
         hasChange.withLock { hasChange in
             defer { hasChange = false }
             return hasChange

@@ -5,7 +5,10 @@ import HTTPServer
 import HTTPTypes
 import KakaoAPI
 import Runtime
+import Schemas
 import ServiceKit
+import Sharing
+import Templates
 
 /// Says for each receiver of a message whether it would be sent, without sending anything.
 struct MessagePreviewer: Sendable {
@@ -30,55 +33,45 @@ struct MessagePreviewer: Sendable {
         var receivers = given.enumerated().map { index, receiver in
             ReceiverSummary(position: Int32(index), userID: receiver.userID, uuid: receiver.uuid, state: .pending)
         }
-        if let refusal = try await senderRefusal(message) {
+        do {
+            try await requireConsent(to: message)
+            if message.receivers.addressing != .me { try await findFriends(&receivers, message) }
+            try await applyQuotas(to: &receivers, message)
+        } catch let refusal as Refusal {
             for index in receivers.indices { receivers[index].refuse(refusal) }
-            return receivers
         }
-        if message.receivers.addressing != .me, let refusal = try await findFriends(&receivers, message) {
-            for index in receivers.indices { receivers[index].refuse(refusal) }
-            return receivers
-        }
-        try await takeRoom(&receivers, message)
         return receivers
     }
 
-    /// Returns why nothing can be sent in the sender's name.
-    private func senderRefusal(_ message: NewMessage) async throws -> Refusal? {
+    /// - Throws: ``Refusal`` if nothing can be sent in the sender's name; ``Problem`` if Kakao cannot be asked now.
+    private func requireConsent(to message: NewMessage) async throws {
         do {
-            var token = try await tokens.accessToken(of: message.sender, replacing: nil)
-            let agreed: UserScopes
-            do throws(KakaoError) {
-                agreed = try await kakao.call(RetrieveScopes(), as: .userToken(token))
-            } catch {
-                guard error.disposition == .logIn else { throw error }
-                token = try await tokens.accessToken(of: message.sender, replacing: token)
-                agreed = try await kakao.call(RetrieveScopes(), as: .userToken(token))
+            let agreed = try await tokens.withToken(of: message.sender) { token in
+                try await kakao.call(RetrieveScopes(), as: .userToken(token))
             }
             let needed =
                 [Self.messageScope] + (message.receivers.addressing == .me ? [] : [Self.friendsScope])
             let missing = needed.filter { id in agreed.scopes?.contains { $0.id == id && $0.isAgreed } != true }
-            return missing.isEmpty ? nil : Refusal(reason: .missingScope, scopes: missing)
+            guard missing.isEmpty else { throw Refusal(reason: .missingScope, scopes: missing) }
         } catch let error as KakaoError {
-            guard let refusal = Refusal(error) else {
-                throw Problem(error, about: "the scopes of the sender", isIdempotent: true)
-            }
-            return refusal
+            if let refusal = Refusal(error) { throw refusal }
+            throw Problem(error, about: "the scopes of the sender", isIdempotent: true)
         } catch let problem as Problem {
             let refusal = Refusal(problem)
-            guard refusal.reason != .unavailable else { throw problem }
-            return refusal
+            guard refusal.reason == .unavailable else { throw refusal }
+            throw problem
         }
     }
 
-    /// Finds the receivers among the sender's friends. Returns why Kakao does not show them.
-    private func findFriends(_ receivers: inout [ReceiverSummary], _ message: NewMessage) async throws -> Refusal? {
+    /// Finds the receivers among the sender's friends.
+    ///
+    /// - Throws: ``Refusal`` if Kakao does not show them; ``Problem`` if Kakao cannot be asked now.
+    private func findFriends(_ receivers: inout [ReceiverSummary], _ message: NewMessage) async throws {
         let list: FriendsLists.Friends
         do {
             list = try await friends.friends(of: message.sender) { [receivers] list in
                 receivers.allSatisfy { list.has($0) }
             }
-        } catch let refused as FriendsLists.Refused {
-            return refused.refusal
         } catch is FriendsLists.Unavailable {
             throw Problem(of: .kakaoUnavailable, "Kakao is unavailable. Try again.", headerFields: [.retryAfter: "5"])
         }
@@ -86,33 +79,27 @@ struct MessagePreviewer: Sendable {
             if !list.has(receivers[index]) {
                 receivers[index].refuse(Refusal(reason: .notInFriendsList))
             } else if let userID = receivers[index].userID, let uuid = list.uuids[userID] {
-                receivers[index] = ReceiverSummary(
-                    position: receivers[index].position,
-                    userID: userID,
-                    uuid: uuid,
-                    state: .pending
-                )
+                receivers[index].uuid = uuid
             }
         }
-        return nil
     }
 
     /// Finds the receivers for whom a quota is used up.
-    private func takeRoom(_ receivers: inout [ReceiverSummary], _ message: NewMessage) async throws {
+    private func applyQuotas(to receivers: inout [ReceiverSummary], _ message: NewMessage) async throws {
         let isMemo = message.receivers.addressing == .me
         let open = receivers.indices.filter { receivers[$0].state == .pending }
-        var room = try await reservations.room(
+        var quotas = try await reservations.remainingQuotas(
             for: isMemo ? [nil] : open.map { receivers[$0].uuid },
             from: message.sender
         )
         for index in open {
-            guard let quota = room.take(from: message.sender, to: isMemo ? nil : receivers[index].uuid) else {
+            guard let quota = quotas.charge(from: message.sender, to: isMemo ? nil : receivers[index].uuid) else {
                 continue
             }
             receivers[index].refuse(Refusal(reason: quota.reason))
             if message.whenOverQuota == .wait {
                 receivers[index].state = .waiting
-                receivers[index].retryAt = room.nextDay
+                receivers[index].retryAt = quotas.nextDay
             }
         }
     }
@@ -133,4 +120,27 @@ extension ReceiverSummary {
         kakaoMessage = refusal.kakaoMessage
         scopes = refusal.scopes
     }
+}
+
+/// The result of a dry run.
+struct MessagePreview: Sendable {
+    let receivers: [ReceiverSummary]
+    let findings: [Finding]
+
+    static let shape = Shape<MessagePreview>(
+        "MessageDryRun",
+        [
+            .member("sendable", .count, "The number of receivers to whom the message would be sent at once.") {
+                preview in
+                Int64(preview.receivers.count { $0.state == .pending })
+            },
+            .array(
+                "receivers",
+                ReceiverSummary.shape.kind,
+                "The receivers: `pending` if the message would be sent at once, `waiting` for a quota, or `failed`.",
+                \.receivers
+            ),
+            .array("findings", Finding.shape.kind, "What Kakao would cut or drop of the template.", \.findings),
+        ]
+    )
 }

@@ -29,18 +29,23 @@ struct MessageQuotaKey: Sendable, Hashable {
 }
 
 /// The limits of Kakao's quotas for messages, and the time zone of their days.
-struct MessageQuotaSettings: Sendable {
-    var timeZone = "Asia/Seoul"
-    var app: Int32 = 30_000
-    var sender: Int32 = 100
-    var receiver: Int32 = 100
-    var pair: Int32 = 20
+package struct MessageQuotaSettings: Sendable {
+    package var timeZone = "Asia/Seoul"
+    package var app = 30_000
+    package var sender = 100
+    package var receiver = 100
+    package var pair = 20
     /// The messages that a user may send to oneself. Kakao does not document whether they count as those to others.
-    var memo: Int32 = 100
-    /// The time after the start of a day within which waiting messages are sent.
-    var spread = Duration.seconds(600)
+    package var memo = 100
+    /// The time after the start of a day within which waiting messages are sent; tests shorten it.
+    package var spread = Duration.seconds(600)
 
-    func limit(of key: MessageQuotaKey) -> Int32 {
+    /// The parameters of statements that compare the quotas with their limits.
+    var limits: [PostgresValue] {
+        [app, sender, receiver, pair, memo].map { .int32(Int32(clamping: $0)) }
+    }
+
+    func limit(of key: MessageQuotaKey) -> Int {
         switch key.quota {
         case .app: app
         case .sender: sender

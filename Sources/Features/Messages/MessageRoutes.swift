@@ -16,7 +16,6 @@ struct MessageRoutes: RouteCollection {
     static let operations = [creating, listing, showing, listingReceivers, canceling]
 
     let store: MessageStore
-    let messages: MessageReads
     let previewer: MessagePreviewer
     let images: ImageReferences
     let notices: MessageNotices
@@ -24,11 +23,8 @@ struct MessageRoutes: RouteCollection {
 
     // MARK: Creating
 
-    private static let dryRun = Field.optional(
+    private static let dryRun = Field.flag(
         "dry_run",
-        .boolean,
-        default: false,
-        shown: false,
         "Whether to only say what would be sent, and to whom not. Nothing is stored or sent."
     )
 
@@ -67,15 +63,10 @@ struct MessageRoutes: RouteCollection {
         }
         // The response contains the time as it is stored, so that it does not change later.
         let now = Date().asStored
-        var (id, body) = (message.id, MessageSummary.shape.json(message.summary(findings, createdAt: now)))
-        switch try await store.create(message, idempotency, response: body, now: now) {
-        case .created: notices.servers.send()
-        case .repeated(let first, let response): (id, body) = (first, response)
-        case .keyInUse: throw Idempotency.keyInUse
-        }
-        var response = Response.json(body, status: .accepted)
-        response.headerFields[.location] = "/v1/messages/\(id.lowercased)"
-        return response
+        let body = MessageSummary.shape.json(message.summary(findings, createdAt: now))
+        let creation = try await store.create(message, idempotency, response: body, now: now)
+        if !creation.isRepetition { notices.servers.send() }
+        return creation.response(under: "/v1/messages", status: .accepted)
     }
 
     // MARK: Showing
@@ -99,10 +90,14 @@ struct MessageRoutes: RouteCollection {
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
-        let filter = MessageReads.Filter(state: try call[Self.state], sender: try call[Self.sender])
         let page = try Page<UUID>(call)
-        let summaries = try await messages.list(filter, before: page.cursor, limit: page.limit + 1)
-        return page.response(summaries, MessageSummary.shape, cursor: \.id)
+        let list = ListMessages(
+            state: try call[Self.state],
+            sender: try call[Self.sender],
+            before: page.cursor,
+            limit: page.limit + 1
+        )
+        return page.response(try await store.pool.read(list), MessageSummary.shape, cursor: \.id)
     }
 
     private static let showing = Operation(
@@ -144,11 +139,8 @@ struct MessageRoutes: RouteCollection {
         let state = try call[Self.receiverState]
         let page = try Page<Int32>(call)
         let message = try await message(call)
-        var receivers = try await messages.receivers(
-            of: message.id,
-            in: state,
-            after: page.cursor ?? -1,
-            limit: page.limit + 1
+        var receivers = try await store.pool.read(
+            ListReceivers(messageID: message.id, state: state, after: page.cursor ?? -1, limit: page.limit + 1)
         )
         for index in receivers.indices { receivers[index].setConsentURL { consentURL(message.sender, $0) } }
         return page.response(receivers, ReceiverSummary.shape, cursor: \.position)
@@ -185,9 +177,13 @@ struct MessageRoutes: RouteCollection {
 
     private func message(_ call: Call) async throws -> MessageSummary {
         let id = try call.identifier(Self.id, orThrow: Self.notFound)
-        guard let message = try await messages.summary(id) else { throw Self.notFound }
+        guard let message = try await store.pool.read(ReadMessage(id: id)).first else { throw Self.notFound }
         return message
     }
 
     private static var notFound: Problem { Problem(of: .notFound, "There is no such message.") }
+}
+
+extension ProblemKind {
+    fileprivate static let messageEnded = ProblemKind(.conflict, "message-ended", "The message has ended.")
 }

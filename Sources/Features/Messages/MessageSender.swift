@@ -17,19 +17,19 @@ import ServiceLifecycle
 /// stops.
 actor MessageSender: Service {
     /// The maximum number of requests at a time.
-    private static let concurrency = 16
+    private static let maxRequestsInFlight = 16
     /// The maximum number of friends lists that are read at a time.
-    private static let maximumResolutions = 4
+    private static let maxConcurrentResolutions = 4
     /// The number of results waiting to be stored at which nothing more is claimed.
-    private static let maximumPendingWrites = 1000
+    private static let maxPendingWrites = 1000
     /// The number of messages without open receivers that are found at a time.
-    private static let endings = 1000
+    private static let maxFinishedPerSearch = 1000
     /// The number of messages that expire in one statement. With 10,000 receivers each, they take most of a second.
-    private static let expirations = 10
+    private static let maxExpiredPerStatement = 10
     /// The time for a commit, in milliseconds.
-    private static let commitTime: UInt64 = 50
-    /// The interval at which a server looks for messages that begin within seconds.
-    private static let look: UInt64 = 1000
+    private static let commitMilliseconds: UInt64 = 50
+    /// The interval in milliseconds at which a server looks for messages that begin within seconds.
+    private static let searchMilliseconds: UInt64 = 1000
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
     private let loop: EventLoop
@@ -49,15 +49,15 @@ actor MessageSender: Service {
     private var inFlight = 0
     private var pendingWrites = 0
     private var resolving = 0
-    /// The messages that may have ended.
-    private var candidates: Set<UUID> = []
+    /// The messages that may have no open receivers left.
+    private var possiblyFinished: Set<UUID> = []
     private var isStopping = false
     private var whenIdle: CheckedContinuation<Void, Never>?
     /// Whether there was anything to do for any server when the lease was last renewed.
     private var hasWork = false
     // When to look for receivers, and for messages to end and to resolve, by the loop's clock in milliseconds.
     private var nextClaim: UInt64 = 0
-    private var nextLook: UInt64 = 0
+    private var nextSearch: UInt64 = 0
 
     init(
         store: MessageStore,
@@ -107,7 +107,7 @@ actor MessageSender: Service {
         }
         releaseReady()
         await becomeIdle()
-        try? await finish()
+        try? await finishMessages()
         leasing.cancel()
         await leasing.value
         await work.releaseLease {
@@ -123,31 +123,33 @@ actor MessageSender: Service {
 
     private func pass() async {
         do {
-            if notices.takeChange() { lookAgain() }
+            if notices.drainNotifications() { searchNow() }
             if work.lease != nil {
                 if isBusy { try await maintain() }
-                if loop.now >= nextLook {
-                    nextLook = .max
-                    try await expire()
-                    try await resolve()
+                if loop.now >= nextSearch {
+                    nextSearch = .max
+                    try await expireMessages()
+                    try await resolveReceivers()
                 }
                 if loop.now >= nextClaim {
                     nextClaim = .max
                     while !isStopping, try await claim() {}
                 }
             }
-            try await finish()
+            try await finishMessages()
         } catch {
             nextClaim = work.recordFailedPass(error)
-            nextLook = nextClaim
+            nextSearch = nextClaim
         }
         dispatch()
     }
 
     private func maintain() async throws {
         if try await work.reclaimExpired() {
-            lookAgain()
-            candidates.formUnion(try await store.pool.read(FindFinishedMessages(limit: Self.endings)))
+            searchNow()
+            possiblyFinished.formUnion(
+                try await store.pool.read(FindFinishedMessages(limit: Self.maxFinishedPerSearch))
+            )
         }
         if work.needsReconciliation {
             try await reconcile()
@@ -159,13 +161,13 @@ actor MessageSender: Service {
         await work.keepLease { change in
             switch change {
             case .acquired:
-                lookAgain()
+                searchNow()
             case .renewed(let hasWork):
                 // Messages that begin or end within seconds, or whose notification was lost.
                 self.hasWork = hasWork
                 if hasWork {
-                    nextLook = min(nextLook, loop.now + Self.look)
-                    nextClaim = min(nextClaim, loop.now + Self.look)
+                    nextSearch = min(nextSearch, loop.now + Self.searchMilliseconds)
+                    nextClaim = min(nextClaim, loop.now + Self.searchMilliseconds)
                 }
                 if ready.isEmpty, inFlight == 0 { work.progress.recordSuccess() }
                 signal.send()
@@ -191,20 +193,20 @@ actor MessageSender: Service {
         continuation.resume()
     }
 
-    /// Looks at once for messages to send and to end.
-    private func lookAgain() {
-        nextLook = 0
-        claimAgain()
+    /// Looks at once for messages to resolve, to send and to end.
+    private func searchNow() {
+        nextSearch = 0
+        claimNow()
     }
 
     /// Looks at once for receivers.
-    private func claimAgain() {
+    private func claimNow() {
         nextClaim = 0
         signal.send()
     }
 
     private var waitTime: Duration {
-        var next = min(nextLook, nextClaim, loop.now + 3_600_000)
+        var next = min(nextSearch, nextClaim, loop.now + 3_600_000)
         if work.lease != nil, isBusy { next = min(next, work.nextMaintenance) }
         if !ready.isEmpty { next = min(next, loop.now + rateLimit.wait.wholeMilliseconds) }
         return .milliseconds(Int(max(1, next - min(loop.now, next))))
@@ -220,15 +222,15 @@ actor MessageSender: Service {
         defer { dispatch() }
         // The end of a request, or of a write, leads here again.
         // What is claimed is sent within about a second, since it can neither be canceled nor expire.
-        guard work.mayClaim, let lease = work.lease, ready.isEmpty, inFlight < Self.concurrency,
-            pendingWrites < Self.maximumPendingWrites
+        guard work.mayClaim, let lease = work.lease, ready.isEmpty, inFlight < Self.maxRequestsInFlight,
+            pendingWrites < Self.maxPendingWrites
         else { return false }
         guard rateLimit.available(at: EventLoop.milliseconds()) > 0 else {
             nextClaim = loop.now + rateLimit.wait.wholeMilliseconds
             return false
         }
         let claimed = try await store.claim(
-            requests: min(Self.concurrency - inFlight, requestsPerSecond),
+            requests: min(Self.maxRequestsInFlight - inFlight, requestsPerSecond),
             under: lease.id
         )
         guard work.holds(lease) else {
@@ -236,7 +238,7 @@ actor MessageSender: Service {
             work.renewLeaseNow()
             return false
         }
-        for batch in batches(of: claimed, under: lease.id) {
+        for batch in batches(of: claimed) {
             for claim in batch.receivers { work.track(claim.id) }
             ready.append(batch)
         }
@@ -245,27 +247,18 @@ actor MessageSender: Service {
     }
 
     /// Groups claimed receivers by their message into requests.
-    private func batches(of claimed: [ClaimReceivers.Receiver], under lease: UUID) -> [ReceiverBatch] {
+    private func batches(of claimed: [ClaimReceivers.Receiver]) -> [ReceiverBatch] {
         var batches: [ReceiverBatch] = []
         var rest = claimed[...]
         while let first = rest.first {
-            let own = rest.prefix { $0.messageID == first.messageID }
+            let own = rest.prefix { $0.claim.messageID == first.claim.messageID }
             rest = rest.dropFirst(own.count)
             // A message whose receivers have failed because a quota is used up may have ended.
-            candidates.insert(first.messageID)
+            possiblyFinished.insert(first.claim.messageID)
             let failed = own.reduce(0) { $0 + Int($1.failed) }
             if failed > 0 { self.receivers.add(failed, to: .failed) }
-            let receivers = own.filter { $0.position >= 0 }
-            guard let receiver = receivers.first, let content = receiver.content else { continue }
-            let message = SendingMessage(
-                id: receiver.messageID,
-                sender: receiver.sender,
-                addressing: receiver.addressing,
-                content: content,
-                delivery: receiver.delivery,
-                whenOverQuota: receiver.whenOverQuota
-            )
-            let claims = receivers.map { ReceiverClaim($0, lease) }
+            let claims = own.map(\.claim).filter { $0.position >= 0 }
+            guard let message = own.lazy.compactMap(\.message).first else { continue }
             batches += claims.filter(\.isAlone).map { ReceiverBatch(message: message, receivers: [$0]) }
             var together = claims.filter { !$0.isAlone }[...]
             while !together.isEmpty {
@@ -280,7 +273,7 @@ actor MessageSender: Service {
     // MARK: Sending
 
     private func dispatch() {
-        while !isStopping, inFlight < Self.concurrency, let lease = work.lease,
+        while !isStopping, inFlight < Self.maxRequestsInFlight, let lease = work.lease,
             lease.maySend(at: EventLoop.milliseconds()), rateLimit.available(at: EventLoop.milliseconds()) > 0,
             let batch = ready.popFirst()
         {
@@ -302,7 +295,7 @@ actor MessageSender: Service {
         for (claim, result) in zip(batch.receivers, results) { record(result, of: claim) }
         dispatch()
         // A claim is worth its statements if it is for several requests.
-        if ready.isEmpty, inFlight <= Self.concurrency / 2 { claimAgain() }
+        if ready.isEmpty, inFlight <= Self.maxRequestsInFlight / 2 { claimNow() }
     }
 
     private func releaseReady() {
@@ -320,25 +313,25 @@ actor MessageSender: Service {
         work.untrack(claim.id)
         pendingWrites -= 1
         switch result.state {
-        case .pending: claimAgain()
+        case .pending: claimNow()
         case .waiting:
             if let seconds = result.secondsUntilDue {
                 // The database counts from the commit.
-                nextClaim = min(nextClaim, loop.now + UInt64(seconds * 1000) + Self.commitTime)
+                nextClaim = min(nextClaim, loop.now + UInt64(seconds * 1000) + Self.commitMilliseconds)
                 signal.send()
             }
         case .sending, .sent, .failed, .uncertain, .skipped:
             receivers.add(to: result.state)
-            candidates.insert(claim.messageID)
+            possiblyFinished.insert(claim.messageID)
         }
-        if pendingWrites == Self.maximumPendingWrites - 1 { claimAgain() }
+        if pendingWrites == Self.maxPendingWrites - 1 { claimNow() }
         if pendingWrites == 0 { signal.send() }
         resumeWhenIdle()
     }
 
     /// Ends the messages whose time is over.
-    private func expire() async throws {
-        let limit = Self.expirations
+    private func expireMessages() async throws {
+        let limit = Self.maxExpiredPerStatement
         while let expired = try await (store.pool.write(ExpireMessages(limit: limit)) as [Int64]).first, expired > 0 {
             notices.webhooks.changed()
             guard expired == Int64(limit) else { return }
@@ -346,15 +339,17 @@ actor MessageSender: Service {
     }
 
     /// Ends the messages whose last result is stored.
-    private func finish() async throws {
-        guard !candidates.isEmpty, pendingWrites == 0 || candidates.count >= Self.maximumPendingWrites else { return }
-        let ids = candidates
-        candidates = []
+    private func finishMessages() async throws {
+        guard !possiblyFinished.isEmpty, pendingWrites == 0 || possiblyFinished.count >= Self.maxPendingWrites else {
+            return
+        }
+        let ids = possiblyFinished
+        possiblyFinished = []
         do {
             _ = try await store.pool.write(FinishMessages(ids: Array(ids))) as [UUID]
             notices.webhooks.changed()
         } catch {
-            candidates.formUnion(ids)
+            possiblyFinished.formUnion(ids)
             throw error
         }
     }
@@ -362,10 +357,10 @@ actor MessageSender: Service {
     // MARK: Receivers by user id
 
     /// Finds the uuids of receivers whom the request named by user id.
-    private func resolve() async throws {
-        let room = Self.maximumResolutions - resolving
-        guard room > 0 else { return }
-        for message in try await store.pool.write(ClaimResolutions(limit: room)) as [UnresolvedMessage] {
+    private func resolveReceivers() async throws {
+        let limit = Self.maxConcurrentResolutions - resolving
+        guard limit > 0 else { return }
+        for message in try await store.pool.write(ClaimResolutions(limit: limit)) as [UnresolvedMessage] {
             resolving += 1
             Task(executorPreference: loop) { await self.resolve(message) }
         }
@@ -375,27 +370,12 @@ actor MessageSender: Service {
         do {
             let failed = try await friends.resolve(message)
             if failed > 0 { receivers.add(failed, to: .failed) }
-            candidates.insert(message.id)
+            possiblyFinished.insert(message.id)
         } catch {
             logger.debug("Friends not read", metadata: ["message": "\(message.id.lowercased)", "error": "\(error)"])
         }
         resolving -= 1
-        lookAgain()
+        searchNow()
         resumeWhenIdle()
-    }
-}
-
-extension ReceiverClaim {
-    fileprivate init(_ receiver: ClaimReceivers.Receiver, _ lease: UUID) {
-        self.init(
-            messageID: receiver.messageID,
-            position: receiver.position,
-            claims: receiver.claims,
-            attempts: receiver.attempts,
-            lease: lease,
-            uuid: receiver.uuid,
-            isAlone: receiver.isAlone,
-            lastCode: receiver.code
-        )
     }
 }

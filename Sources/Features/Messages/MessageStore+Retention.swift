@@ -4,23 +4,23 @@ import Runtime
 
 extension MessageStore {
     /// The number of messages that one statement deletes, each with up to 10,000 receivers.
-    private static let deletedMessages = 10
+    private static let maxDeletedMessages = 10
     /// The number of messages that one statement ends.
-    private static let endedMessages = 1000
+    private static let maxEndedMessages = 1000
 
     /// Ends messages that no server has ended, and deletes old messages and the quotas of past days.
     func retention(days: Int) -> Retention {
         Retention(
             "remove-old-messages",
             .run { [self] _, _ in try await endAbandoned() },
-            .delete(Self.deletedMessages) { DeleteOldMessages(days: days, limit: $0) },
+            .delete(Self.maxDeletedMessages) { DeleteOldMessages(days: days, limit: $0) },
             .delete { DeleteOldMessageQuotas(limit: $0) }
         )
     }
 
     /// Ends messages whose last open receiver was erased, or whose last result no server has followed up.
     func endAbandoned() async throws {
-        let ids = try await pool.read(FindFinishedMessages(limit: Self.endedMessages))
+        let ids = try await pool.read(FindFinishedMessages(limit: Self.maxEndedMessages))
         if !ids.isEmpty { _ = try await pool.write(FinishMessages(ids: ids)) as [UUID] }
     }
 }

@@ -3,8 +3,8 @@ import FoundationEssentials
 import Postgres
 import Runtime
 
-/// The messages in PostgreSQL: creates, cancels and sends them. The statements that change them are in `Transitions`; ``MessageReads``
-/// shows them.
+/// The messages in PostgreSQL: creates, cancels and sends them. The statements that change them are in `Transitions`, those that show
+/// them beside ``MessageSummary`` and ``ReceiverSummary``.
 final class MessageStore: Sendable {
     let pool: PostgresPool
     let quotas: MessageQuotaSettings
@@ -33,19 +33,12 @@ final class MessageStore: Sendable {
 
 // Requests of operators.
 extension MessageStore {
-    enum Creation: Sendable {
-        case created
-        /// A repetition of an earlier request, with its response.
-        case repeated(id: UUID, response: [UInt8])
-        /// Another request has used the key.
-        case keyInUse
-    }
-
     /// Stores a message. Returns after it is committed.
     ///
     /// - Parameters:
     ///   - response: The response to the request and to its repetitions.
     ///   - now: The time of the request.
+    /// - Throws: ``Problem`` 422 if another request has used the key; ``PostgresError``.
     func create(
         _ message: NewMessage,
         _ idempotency: Idempotency?,
@@ -53,9 +46,11 @@ extension MessageStore {
         now: Date
     ) async throws -> Creation {
         let create = CreateMessage(message: message, idempotency: idempotency, response: response, now: now)
-        guard try await (pool.write(create) as [Bool]).isEmpty else { return .created }
+        guard try await (pool.write(create) as [Bool]).isEmpty else { return Creation(id: message.id, body: response) }
         guard let idempotency else { throw PostgresError(.decoding, detail: "a message without a key was not stored") }
-        return try await pool.write(FindIdempotentMessage(idempotency: idempotency)).first ?? .keyInUse
+        let found = try await pool.write(FindIdempotentMessage(idempotency: idempotency)).first
+        guard let earlier = found ?? nil else { throw Idempotency.keyInUse }
+        return earlier
     }
 
     /// Ends a message. Returns whether it was active.
@@ -104,14 +99,8 @@ struct FindIdempotentMessage: PostgresStatement {
 
     let idempotency: Idempotency
 
-    var parameters: [PostgresValue] {
-        [.bytes(idempotency.operatorKey), .text(idempotency.key), .bytes(idempotency.digest)]
-    }
-
-    static func decode(_ row: PostgresRow) throws -> MessageStore.Creation {
-        let (id, response, isSame) = try row.decode(UUID.self, [UInt8].self, Bool.self)
-        return isSame ? .repeated(id: id, response: response) : .keyInUse
-    }
+    var parameters: [PostgresValue] { idempotency.parameters }
+    static func decode(_ row: PostgresRow) throws -> Creation? { try Creation.decode(row) }
 }
 
 /// Renews a lease, and returns whether there is anything to do, now or within seconds: messages to send or to end, or work
@@ -162,7 +151,7 @@ struct FindOrphanedMessageLeases: PostgresStatement {
 /// Lists the receivers that are being sent under a lease.
 struct ListOpenReceivers: PostgresStatement {
     static let sql: SQL = """
-        SELECT message_id, position, claims, attempts, lease, uuid, is_alone, code
+        SELECT \(ReceiverClaim.columns)
         FROM message_receivers
         WHERE lease = $1
         """
@@ -171,18 +160,5 @@ struct ListOpenReceivers: PostgresStatement {
 
     var parameters: [PostgresValue] { [.uuid(lease)] }
 
-    static func decode(_ row: PostgresRow) throws -> ReceiverClaim {
-        try row.decode { column in
-            try ReceiverClaim(
-                messageID: column.next(),
-                position: column.next(),
-                claims: column.next(),
-                attempts: column.next(),
-                lease: column.next(),
-                uuid: column.next(),
-                isAlone: column.next(),
-                lastCode: column.next()
-            )
-        }
-    }
+    static func decode(_ row: PostgresRow) throws -> ReceiverClaim { try row.decode { try ReceiverClaim(&$0) } }
 }

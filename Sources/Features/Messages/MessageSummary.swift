@@ -18,7 +18,7 @@ struct MessageSummary: Sendable {
     let createdAt: Date
     /// The name of the operator key; `nil` for a message of an earlier version of the server.
     let createdBy: String?
-    let finishedAt: Date?
+    var finishedAt: Date?
     /// The number of receivers in each state.
     let receivers: [ReceiverState: Int64]
     /// What Kakao would cut or drop of the template; `nil` if it was not checked.
@@ -71,9 +71,26 @@ extension ReceiverState {
     }
 }
 
+// MARK: Statements
+
 extension MessageSummary {
-    /// Decodes a row of ``ReadMessage`` and ``ListMessages``.
-    init(_ row: PostgresRow) throws {
+    /// Selects the columns that ``init(_:)`` decodes.
+    fileprivate static let query: SQL = """
+        SELECT id, sender, CASE WHEN state <> 'active' THEN state WHEN send_at > now() THEN 'scheduled' ELSE 'sending' END,
+            delivery, when_over_quota, send_at, expires_at, created_at, created_by, finished_at, counts.states, counts.receivers
+        FROM messages AS message
+        CROSS JOIN LATERAL (
+            SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(receivers), '{}') AS receivers
+            FROM (
+                SELECT state, count(*) AS receivers
+                FROM message_receivers
+                WHERE message_id = message.id
+                GROUP BY state
+            ) AS counted
+        ) AS counts
+        """
+
+    fileprivate init(_ row: PostgresRow) throws {
         self = try row.decode { column in
             try MessageSummary(
                 id: column.next(),
@@ -92,4 +109,46 @@ extension MessageSummary {
             )
         }
     }
+}
+
+/// Reads a message with the number of its receivers in each state.
+struct ReadMessage: PostgresStatement {
+    static let sql: SQL = """
+        \(MessageSummary.query)
+        WHERE id = $1
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+    static func decode(_ row: PostgresRow) throws -> MessageSummary { try MessageSummary(row) }
+}
+
+/// Lists messages with the numbers of their receivers, the latest first.
+struct ListMessages: PostgresStatement {
+    static let sql: SQL = """
+        \(MessageSummary.query)
+        WHERE ($1::uuid IS NULL OR id < $1)
+            AND ($2::text IS NULL OR CASE $2
+                WHEN 'scheduled' THEN state = 'active' AND send_at > now()
+                WHEN 'sending' THEN state = 'active' AND (send_at IS NULL OR send_at <= now())
+                ELSE state = $2
+            END)
+            AND ($3::bigint IS NULL OR sender = $3)
+        ORDER BY id DESC
+        LIMIT $4
+        """
+
+    /// `nil` for all states.
+    let state: MessageState?
+    /// `nil` for all senders.
+    let sender: Int64?
+    /// The last message of the previous page; `nil` for the first page.
+    let before: UUID?
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [.uuid(before), .text(state?.rawValue), .int64(sender), .int64(Int64(limit))]
+    }
+    static func decode(_ row: PostgresRow) throws -> MessageSummary { try MessageSummary(row) }
 }

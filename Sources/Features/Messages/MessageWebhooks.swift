@@ -40,16 +40,9 @@ struct ListMessageWebhooks: WebhookStatement {
         LIMIT $4
         """
 
-    struct Row: Sendable {
-        let xid: String
-        let endedAt: Date
-        let id: UUID
-    }
-
     let range: WebhookRange
 
-    static func decode(_ row: PostgresRow) throws -> Row {
-        let (xid, endedAt, id) = try row.decode(String.self, Date.self, UUID.self)
-        return Row(xid: xid, endedAt: endedAt, id: id)
+    static func decode(_ row: PostgresRow) throws -> (xid: String, endedAt: Date, id: UUID) {
+        try row.decode(String.self, Date.self, UUID.self)
     }
 }

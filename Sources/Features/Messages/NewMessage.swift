@@ -83,7 +83,6 @@ extension NewMessage {
             expiresAt: expiresAt,
             createdAt: createdAt,
             createdBy: createdBy,
-            finishedAt: nil,
             receivers: [.pending: Int64(receivers.count)],
             findings: findings
         )

@@ -1,10 +1,17 @@
-import Endpoints
+package import Endpoints
 import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 import JSON
 import Postgres
 import ServiceKit
+
+/// A message that counts against the quotas of a day.
+package struct MessageReservation: Sendable {
+    package let sender: Int64
+    /// The day, as PostgreSQL writes it: `2026-11-23`.
+    package let day: String
+}
 
 /// The counts of messages against Kakao's quotas of a day, for messages that are sent without the queue.
 package struct QuotaReservations: Sendable {
@@ -39,31 +46,30 @@ package struct QuotaReservations: Sendable {
     }
 
     /// Returns how many messages may still be sent today, for receivers of a message that is not sent.
-    func room(for uuids: [String?], from sender: Int64) async throws -> QuotaRoom {
+    func remainingQuotas(for uuids: [String?], from sender: Int64) async throws -> RemainingQuotas {
         let keys = Set(
             uuids.flatMap { uuid in MessageQuota.allCases.map { MessageQuotaKey($0, sender: sender, uuid: uuid) } }
         )
         let rows = try await pool.read(ReadMessageQuotas(keys: Array(keys), quotas: quotas))
-        var room = QuotaRoom(nextDay: rows.first?.nextDay ?? Date())
-        for row in rows { room.left[row.key] = quotas.limit(of: row.key) - row.used }
-        return room
+        var remaining = RemainingQuotas(nextDay: rows.first?.nextDay ?? Date())
+        for row in rows { remaining.messages[row.key] = quotas.limit(of: row.key) - Int(row.used) }
+        return remaining
     }
 }
 
 /// The messages that may still be sent today.
-struct QuotaRoom {
+struct RemainingQuotas {
     /// When the quotas begin anew.
     let nextDay: Date
-    var left: [MessageQuotaKey: Int32] = [:]
+    /// The number of messages for each quota.
+    var messages: [MessageQuotaKey: Int] = [:]
 
-    init(nextDay: Date) { self.nextDay = nextDay }
-
-    /// Takes the room for one more message. Returns the quota that has none.
-    mutating func take(from sender: Int64, to uuid: String?) -> MessageQuota? {
+    /// Counts one more message against its quotas. If one of them is used up, returns it and counts nothing.
+    mutating func charge(from sender: Int64, to uuid: String?) -> MessageQuota? {
         let keys = MessageQuota.allCases.filter { $0 != .receiver || uuid != nil }
             .map { MessageQuotaKey($0, sender: sender, uuid: uuid) }
-        if let full = keys.first(where: { left[$0, default: 0] <= 0 }) { return full.quota }
-        for key in keys { left[key, default: 0] -= 1 }
+        if let full = keys.first(where: { messages[$0, default: 0] <= 0 }) { return full.quota }
+        for key in keys { messages[key, default: 0] -= 1 }
         return nil
     }
 }
@@ -78,6 +84,14 @@ extension MessageQuota {
         case .pair: .pairQuota
         }
     }
+}
+
+extension ProblemKind {
+    package static let messageQuotaUsedUp = ProblemKind(
+        .tooManyRequests,
+        "message-quota-used-up",
+        "A quota of messages a day is used up; `quota` says which."
+    )
 }
 
 extension Problem {
@@ -142,21 +156,12 @@ struct ReserveMessages: PostgresStatement {
     let quotas: MessageQuotaSettings
 
     var parameters: [PostgresValue] {
-        [
-            .int64(sender), .texts(uuids), .text(quotas.timeZone), .int32(quotas.app), .int32(quotas.sender),
-            .int32(quotas.receiver), .int32(quotas.pair), .int32(quotas.memo),
-        ]
+        [.int64(sender), .texts(uuids), .text(quotas.timeZone)] + quotas.limits
     }
 
-    struct Row: Sendable {
-        let day: String
-        let usedUp: MessageQuota?
-        let nextDay: Date
-    }
-
-    static func decode(_ row: PostgresRow) throws -> Row {
+    static func decode(_ row: PostgresRow) throws -> (day: String, usedUp: MessageQuota?, nextDay: Date) {
         let (day, usedUp, nextDay) = try row.decode(String.self, String?.self, Date.self)
-        return Row(day: day, usedUp: usedUp.flatMap(MessageQuota.init(rawValue:)), nextDay: nextDay)
+        return (day, usedUp.flatMap(MessageQuota.init(rawValue:)), nextDay)
     }
 }
 
@@ -204,21 +209,11 @@ struct ReadMessageQuotas: PostgresStatement {
         ]
     }
 
-    struct Row: Sendable {
-        let key: MessageQuotaKey
-        let used: Int32
-        let nextDay: Date
-    }
-
-    static func decode(_ row: PostgresRow) throws -> Row {
-        let (quota, sender, receiver, used, nextDay) = try row.decode(
-            String.self,
-            Int64.self,
-            String.self,
-            Int32.self,
-            Date.self
-        )
-        let key = MessageQuotaKey(MessageQuota(rawValue: quota) ?? .app, sender: sender, uuid: receiver)
-        return Row(key: key, used: used, nextDay: nextDay)
+    static func decode(_ row: PostgresRow) throws -> (key: MessageQuotaKey, used: Int32, nextDay: Date) {
+        try row.decode { column in
+            let quota = try MessageQuota(rawValue: column.next()) ?? .app
+            let key = try MessageQuotaKey(quota, sender: column.next(), uuid: column.next(String.self))
+            return try (key, column.next(), column.next())
+        }
     }
 }

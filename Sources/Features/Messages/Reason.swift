@@ -74,7 +74,7 @@ extension Kind where Value == Reason {
 }
 
 /// Why Kakao, or this server, does not send: a reason with Kakao's words.
-struct Refusal: Sendable, Equatable {
+struct Refusal: Error, Equatable {
     let reason: Reason
     var code: Int?
     var kakaoMessage: String?

@@ -33,7 +33,9 @@ struct ReceiverResult: Sendable, Equatable {
     static let sent = ReceiverResult(state: .sent, isCounted: true)
     /// The receiver was claimed, and no request was made.
     static let notSent = ReceiverResult(state: .pending, secondsUntilDue: 0, countsAttempt: false)
+}
 
+extension ReceiverResult {
     /// The result of a receiver whom the response does not mention: it may have been reached.
     static func unknown(
         _ reason: Reason,
@@ -69,24 +71,6 @@ struct ReceiverResult: Sendable, Equatable {
         default:
             self.init(state: .failed, refusal: refusal)
         }
-    }
-
-    private init(
-        state: ReceiverState,
-        secondsUntilDue: Double? = nil,
-        countsAttempt: Bool = true,
-        isCounted: Bool = false,
-        isAlone: Bool = false,
-        mayRepeat: Bool = false,
-        refusal: Refusal? = nil
-    ) {
-        self.state = state
-        self.secondsUntilDue = secondsUntilDue
-        self.countsAttempt = countsAttempt
-        self.isCounted = isCounted
-        self.isAlone = isAlone
-        self.mayRepeat = mayRepeat
-        self.refusal = refusal
     }
 
     /// The result of an attempt that failed for a temporary reason.

@@ -7,7 +7,7 @@ import Schemas
 struct ReceiverSummary: Sendable {
     let position: Int32
     let userID: Int64?
-    let uuid: String?
+    var uuid: String?
     var state: ReceiverState
     var attempts: Int32 = 0
     var mayRepeat = false
@@ -46,10 +46,34 @@ struct ReceiverSummary: Sendable {
     }
 }
 
-extension ReceiverSummary {
-    /// Decodes a row of ``ListReceivers``.
-    init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
+// MARK: Statements
+
+/// Lists receivers of a message in the order of the request.
+struct ListReceivers: PostgresStatement {
+    static let sql: SQL = """
+        SELECT position, user_id, uuid, state, attempts, may_repeat, code, reason, kakao_message,
+            COALESCE(scopes, '{}'), CASE WHEN state = 'waiting' THEN due_at END, finished_at
+        FROM message_receivers
+        WHERE message_id = $1
+            AND position > $2
+            AND ($3::text IS NULL OR state = $3)
+        ORDER BY position
+        LIMIT $4
+        """
+
+    let messageID: UUID
+    /// `nil` for all states.
+    let state: ReceiverState?
+    /// The last position of the previous page; -1 for the first page.
+    let after: Int32
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [.uuid(messageID), .int32(after), .text(state?.rawValue), .int64(Int64(limit))]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> ReceiverSummary {
+        try row.decode { column in
             try ReceiverSummary(
                 position: column.next(),
                 userID: column.next(),

@@ -105,6 +105,11 @@ package final class Field<Value: Sendable>: Sendable, FieldDeclaration {
         }
     }
 
+    /// A field that is false if it is absent, or `null` in JSON.
+    package static func flag(_ name: String, _ description: String) -> Field where Value == Bool {
+        optional(name, .boolean, default: false, shown: false, description)
+    }
+
     /// - Throws: ``Problem`` 400 for a missing or invalid value.
     @inlinable
     func value(of parameter: JSONValue?) throws -> Value {

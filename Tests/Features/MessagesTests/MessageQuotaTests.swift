@@ -87,9 +87,9 @@ import Testing
             let lease = UUID()
             try await store.acquire(lease, for: .seconds(60))
             let first = try await store.claim(requests: 16, under: lease)
-            #expect(first.map(\.position) == [0, 1, 2])
+            #expect(first.map(\.claim.position) == [0, 1, 2])
             #expect(try await database.count("message_receivers WHERE state = 'pending'") == 2)
-            #expect(try await store.claim(requests: 16, under: lease).map(\.position) == [-1])
+            #expect(try await store.claim(requests: 16, under: lease).map(\.claim.position) == [-1])
             #expect(try await database.count("message_receivers WHERE state = 'waiting'") == 2)
         }
     }
@@ -154,9 +154,9 @@ import Testing
                 )
                 return claim
             }
-            #expect(try await claim.value.map(\.position) == [1])
+            #expect(try await claim.value.map(\.claim.position) == [1])
             #expect(try await database.integer("SELECT used FROM message_quotas WHERE quota = 'sender'") == 1)
-            #expect(try await store.claim(requests: 16, under: lease).map(\.position) == [0])
+            #expect(try await store.claim(requests: 16, under: lease).map(\.claim.position) == [0])
             #expect(try await database.integer("SELECT used FROM message_quotas WHERE quota = 'sender'") == 2)
         }
     }

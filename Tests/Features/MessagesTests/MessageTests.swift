@@ -108,7 +108,7 @@ import Testing
     @Test("The metrics show unfinished messages by state, and receivers by outcome")
     func metrics() async throws {
         try await withAccounts {
-            $0.messages.quotaOfPair = 1
+            $0.messages.quotas.pair = 1
         } _: { service in
             try await service.befriend(1, [101, 102])
             func outcomes() async throws -> [Double?] {
@@ -175,7 +175,7 @@ import Testing
     @Test("Beyond a quota a message waits for the next day, or fails; relayed messages count too")
     func quota() async throws {
         try await withAccounts {
-            $0.messages.quotaOfPair = 2
+            $0.messages.quotas.pair = 2
         } _: { service in
             try await service.befriend(1, [101])
             let uuid = service.kakao.sandbox.friendUUID(of: 101)
@@ -262,7 +262,7 @@ import Testing
     @Test("A dry run says who would be reached and why others would not, and sends nothing")
     func dryRun() async throws {
         try await withAccounts {
-            $0.messages.quotaOfReceiver = 1
+            $0.messages.quotas.receiver = 1
         } _: { service in
             try await service.befriend(1, [101, 102, 103])
             try await service.waitUntilEnded(try await service.send(to: service.friends([101]), ["template_id": 7]))

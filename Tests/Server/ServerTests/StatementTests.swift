@@ -368,7 +368,7 @@ import Testing
             CreateMessage(message: message, idempotency: idempotency, response: [], now: now),
             FindIdempotentMessage(idempotency: idempotency),
             ReadMessage(id: id),
-            ListMessages(filter: MessageReads.Filter(), before: nil, limit: 1),
+            ListMessages(state: nil, sender: nil, before: nil, limit: 1),
             ListReceivers(messageID: id, state: nil, after: 0, limit: 1),
             LockMessageQuotas(timeZone: "UTC"),
             ClaimReceivers(lease: id, requests: 1, quotas: quotas),

@@ -21,6 +21,19 @@ struct LockMessageQuotas: PostgresStatement {
     var parameters: [PostgresValue] { [.text(timeZone)] }
 }
 
+/// Returns a query of how much of a quota is used on the day of `today`.
+///
+/// - Parameter key: The quota, the sender and the receiver.
+private func usedToday(_ key: SQL) -> SQL {
+    """
+    (
+        SELECT COALESCE(sum(used), 0) AS used
+        FROM message_quotas
+        WHERE (day, quota, sender, receiver) = (today.day, \(key))
+    )
+    """
+}
+
 /// Claims receivers that are due, under a lease, and reserves their messages in the quotas of the day. A receiver whose
 /// quota is used up waits for the next day, or fails.
 ///
@@ -80,26 +93,10 @@ struct ClaimReceivers: PostgresStatement {
                 CASE WHEN is_memo THEN $8 ELSE $7 END - pair.used AS pair
             FROM due
             CROSS JOIN today
-            CROSS JOIN LATERAL (
-                SELECT COALESCE(sum(used), 0) AS used
-                FROM message_quotas
-                WHERE (day, quota, sender, receiver) = (today.day, 'app', 0, '')
-            ) AS app
-            CROSS JOIN LATERAL (
-                SELECT COALESCE(sum(used), 0) AS used
-                FROM message_quotas
-                WHERE (day, quota, sender, receiver) = (today.day, 'sender', due.sender, '')
-            ) AS sender
-            CROSS JOIN LATERAL (
-                SELECT COALESCE(sum(used), 0) AS used
-                FROM message_quotas
-                WHERE (day, quota, sender, receiver) = (today.day, 'receiver', 0, due.uuid)
-            ) AS receiver
-            CROSS JOIN LATERAL (
-                SELECT COALESCE(sum(used), 0) AS used
-                FROM message_quotas
-                WHERE (day, quota, sender, receiver) = (today.day, 'pair', due.sender, due.uuid)
-            ) AS pair
+            CROSS JOIN LATERAL \(usedToday("'app', 0, ''")) AS app
+            CROSS JOIN LATERAL \(usedToday("'sender', due.sender, ''")) AS sender
+            CROSS JOIN LATERAL \(usedToday("'receiver', 0, due.uuid")) AS receiver
+            CROSS JOIN LATERAL \(usedToday("'pair', due.sender, due.uuid")) AS pair
         ),
         used_up AS MATERIALIZED (
             SELECT place, when_over_quota,
@@ -137,7 +134,7 @@ struct ClaimReceivers: PostgresStatement {
                 lease = $1,
                 quota_day = (SELECT day FROM today)
             WHERE ctid = ANY (ARRAY(SELECT place FROM chosen))
-            RETURNING message_id, position, claims, attempts, uuid, is_alone, code
+            RETURNING \(ReceiverClaim.columns)
         ),
         reserved AS (
             INSERT INTO message_quotas AS quota (day, quota, sender, receiver, used)
@@ -172,8 +169,8 @@ struct ClaimReceivers: PostgresStatement {
             WHERE receiver.ctid = ANY (ARRAY(SELECT place FROM used_up))
             RETURNING receiver.message_id, receiver.state
         )
-        SELECT message_id, position, claims, attempts, uuid, is_alone, code, message.sender, addressing, delivery,
-            when_over_quota, item.template_object, item.template_id, item.template_args, item.request_url, 0
+        SELECT \(ReceiverClaim.columns), message.sender, addressing, delivery, when_over_quota,
+            item.template_object, item.template_id, item.template_args, item.request_url, 0
         FROM claimed
         CROSS JOIN LATERAL (
             SELECT *
@@ -186,7 +183,7 @@ struct ClaimReceivers: PostgresStatement {
             WHERE position = (SELECT min(first.position) FROM claimed AS first WHERE first.message_id = message.id)
         ) AS item ON true
         UNION ALL
-        SELECT message_id, -1, 0, 0, NULL, false, NULL::int, 0, 'me', 'at_most_once', 'wait', NULL, NULL::bigint, NULL, NULL,
+        SELECT message_id, -1, 0, 0, $1, NULL, false, NULL::int, 0, 'me', 'at_most_once', 'wait', NULL, NULL::bigint, NULL, NULL,
             (count(*) FILTER (WHERE state = 'failed'))::int
         FROM over
         GROUP BY message_id
@@ -200,55 +197,46 @@ struct ClaimReceivers: PostgresStatement {
 
     var parameters: [PostgresValue] {
         [
-            .uuid(lease), .int64(Int64(requests)), .text(quotas.timeZone), .int32(quotas.app), .int32(quotas.sender),
-            .int32(quotas.receiver), .int32(quotas.pair), .int32(quotas.memo), .float64(quotas.spread.inSeconds),
-            .int64(Int64(FriendMessageAnswer.maximumReceivers)),
+            .uuid(lease), .int64(Int64(requests)), .text(quotas.timeZone),
+        ] + quotas.limits + [
+            .float64(quotas.spread.inSeconds), .int64(Int64(FriendMessageAnswer.maximumReceivers)),
         ]
     }
 
     /// A claimed receiver.
     struct Receiver: Sendable {
-        let messageID: UUID
-        /// -1 stands for the receivers of the message that wait or have failed, because a quota is used up.
-        let position: Int32
-        let claims: Int32
-        let attempts: Int32
-        let uuid: String?
-        let isAlone: Bool
-        /// Kakao's error code of the attempt before.
-        let code: Int32?
-        let sender: Int64
-        let addressing: Addressing
-        let delivery: Delivery
-        let whenOverQuota: OverQuota
-        /// The content, of the first claimed receiver of each message.
-        let content: MessageContent?
+        /// Position -1 stands for the receivers of the message that wait or have failed, because a quota is used up.
+        let claim: ReceiverClaim
+        /// The message, with the first claimed receiver of it.
+        let message: SendingMessage?
         /// The number of receivers at position -1 that have failed.
         let failed: Int32
     }
 
     static func decode(_ row: PostgresRow) throws -> Receiver {
         try row.decode { column in
-            try Receiver(
-                messageID: column.next(),
-                position: column.next(),
-                claims: column.next(),
-                attempts: column.next(),
-                uuid: column.next(),
-                isAlone: column.next(),
-                code: column.next(),
-                sender: column.next(),
-                addressing: Addressing(rawValue: column.next()) ?? .friends,
-                delivery: Delivery(rawValue: column.next()) ?? .atMostOnce,
-                whenOverQuota: OverQuota(rawValue: column.next()) ?? .wait,
-                content: MessageContent(
-                    template: column.next(),
-                    templateID: column.next(),
-                    arguments: column.next(),
-                    url: column.next()
-                ),
-                failed: column.next()
+            let claim = try ReceiverClaim(&column)
+            let sender = try column.next(Int64.self)
+            let addressing = try Addressing(rawValue: column.next()) ?? .friends
+            let delivery = try Delivery(rawValue: column.next()) ?? .atMostOnce
+            let whenOverQuota = try OverQuota(rawValue: column.next()) ?? .wait
+            let content = try MessageContent(
+                template: column.next(),
+                templateID: column.next(),
+                arguments: column.next(),
+                url: column.next()
             )
+            let message = content.map { content in
+                SendingMessage(
+                    id: claim.messageID,
+                    sender: sender,
+                    addressing: addressing,
+                    content: content,
+                    delivery: delivery,
+                    whenOverQuota: whenOverQuota
+                )
+            }
+            return try Receiver(claim: claim, message: message, failed: column.next())
         }
     }
 }

@@ -1,6 +1,16 @@
 import FoundationEssentials
 import Postgres
 
+/// Whether a receiver of `message` is still to be sent or is being sent.
+private let hasOpenReceiver: SQL = """
+    EXISTS (
+        SELECT 1
+        FROM message_receivers
+        WHERE message_id = message.id
+            AND state IN ('pending', 'sending', 'waiting')
+    )
+    """
+
 /// Ends messages without open receivers. Returns their ids.
 ///
 /// Called after the results are committed: if two servers store the last two results, the later one sees both.
@@ -11,12 +21,7 @@ struct FinishMessages: PostgresStatement {
             finished_at = now()
         WHERE message.id = ANY ($1)
             AND message.state = 'active'
-            AND NOT EXISTS (
-                SELECT 1
-                FROM message_receivers
-                WHERE message_id = message.id
-                    AND state IN ('pending', 'sending', 'waiting')
-            )
+            AND NOT \(hasOpenReceiver)
         RETURNING message.id
         """
 
@@ -33,12 +38,7 @@ struct FindFinishedMessages: PostgresStatement {
         SELECT id
         FROM messages AS message
         WHERE state = 'active'
-            AND NOT EXISTS (
-                SELECT 1
-                FROM message_receivers
-                WHERE message_id = message.id
-                    AND state IN ('pending', 'sending', 'waiting')
-            )
+            AND NOT \(hasOpenReceiver)
         LIMIT $1
         """
 

@@ -44,14 +44,8 @@ struct ReadUnresolvedUsers: PostgresStatement {
 
     var parameters: [PostgresValue] { [.uuid(messageID)] }
 
-    struct User: Sendable {
-        let position: Int32
-        let id: Int64
-    }
-
-    static func decode(_ row: PostgresRow) throws -> User {
-        let (position, id) = try row.decode(Int32.self, Int64.self)
-        return User(position: position, id: id)
+    static func decode(_ row: PostgresRow) throws -> (position: Int32, id: Int64) {
+        try row.decode(Int32.self, Int64.self)
     }
 }
 

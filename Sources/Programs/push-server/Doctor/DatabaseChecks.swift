@@ -245,7 +245,7 @@ struct DatabaseChecks: Sendable {
 
     /// Checks that PostgreSQL knows the time zone with which each message is sent.
     private func quotaTimeZone(_ pool: PostgresPool) async throws -> Verdict {
-        let name = settings.messages.quotaTimeZone
+        let name = settings.messages.quotas.timeZone
         do {
             let time = try await pool.read(ReadTime(timeZone: name)).first ?? ""
             return .ok("PostgreSQL knows \(name), where it is \(time)")
