@@ -4,18 +4,15 @@ import Postgres
 
 /// A page of an audience: the users that one step of the preparation reads.
 struct AudiencePage: Sendable {
-    /// The position of the next page.
-    private(set) var position: Int64
-    /// Whether there is no page after this one.
-    let isLast: Bool
     /// The source of the following pages, with the best way to read them.
-    private(set) var audience: PushAudience.Source
-    /// The phones that were found, each as its user's id, negative if the message does not address the phone.
-    private let found: PostgresCell
-    /// Arrays of the users of the audience, in ascending order over all of them; `nil` for everyone.
-    private let members: [PostgresCell]?
-    /// A user who may have more phones than were found. The next page has all of them.
-    private var cutUser: Int64?
+    let audience: PushAudience.Source
+    private let found: FoundPhones
+
+    /// The position of the next page.
+    var position: Int64 { found.end }
+
+    /// Whether there is no page after this one.
+    var isLast: Bool { found.isLast }
 
     /// Reads the page of an audience that begins at `start`.
     ///
@@ -32,50 +29,23 @@ struct AudiencePage: Sendable {
         var audience = platforms.isEmpty ? audience.lookingUpPhones : audience
         var limit = audience.limit(at: start)
         if case .parts(let id, .ranges) = audience {
-            if let page = try await readRange(id, from: start, limit, platforms, pool) { return page }
+            if let found = try await readRange(id, from: start, limit, platforms, pool) {
+                return AudiencePage(audience: audience, found: found)
+            }
             audience = audience.lookingUpPhones
         }
         while true {
-            guard let row = try await audience.page(from: start, limit, platforms, pool) else { return nil }
-            var page = AudiencePage(row, audience)
-            if page.isLast || page.position > start { return page }
-            // All phones that were found belong to one user. Only users from before the device limit have so many.
-            if limit >= PushAudience.Source.maximumLimit {
-                page.endWithCutUser()
-                return page
+            guard var found = try await audience.page(from: start, limit, platforms, pool) else { return nil }
+            if !found.isLast, found.end == start {
+                // All phones that were found belong to one user. Only users from before the device limit have so many.
+                guard limit >= PushAudience.Source.maximumLimit else {
+                    limit = min(limit * 2, PushAudience.Source.maximumLimit)
+                    continue
+                }
+                found.skipCutUser()
             }
-            limit = min(limit * 2, PushAudience.Source.maximumLimit)
+            return AudiencePage(audience: audience, found: found)
         }
-    }
-
-    /// Ignores further phones of the user who was cut off, and continues after that user.
-    private mutating func endWithCutUser() {
-        position += 1
-        cutUser = nil
-    }
-
-    private init(_ row: FoundPhones, _ audience: PushAudience.Source) {
-        self.audience = audience
-        found = row.phones
-        members = row.members.map { [$0] }
-        cutUser = row.cutUser
-        position = row.end
-        isLast = row.isLast
-    }
-
-    /// Creates a page of whole parts.
-    private init(
-        phones: PostgresCell,
-        isLast: Bool,
-        parts: [PostgresCell],
-        end position: Int64,
-        _ audience: PushAudience.Source
-    ) {
-        found = phones
-        self.isLast = isLast
-        members = parts
-        self.position = position
-        self.audience = audience
     }
 
     /// Reads parts of a stored audience, and all phones of users from the first to the last in these parts.
@@ -87,7 +57,7 @@ struct AudiencePage: Sendable {
         _ limit: Int64,
         _ platforms: [String],
         _ pool: PostgresPool
-    ) async throws -> AudiencePage? {
+    ) async throws -> FoundPhones? {
         let parts = try await pool.queryAlone(ListAudienceParts(partsID: id, after: start, limit: limit))
         guard let first = try parts.first?.decode([Int64].self).first,
             let last = try parts.last?.decode([Int64].self).last
@@ -97,10 +67,10 @@ struct AudiencePage: Sendable {
             end: start + limit,
             users: first...last,
             platforms: platforms,
-            limit: PushAudience.Source.rangePhones * Int64(parts.count)
+            limit: PushAudience.Source.maxPhonesPerPart * Int64(parts.count)
         )
         return try await pool.queryAlone(range).first.map {
-            AudiencePage(phones: $0.phones, isLast: $0.isLast, parts: parts, end: start + limit, .parts(id, .ranges))
+            FoundPhones(phones: $0.phones, members: parts, cutUser: nil, end: start + limit, isLast: $0.isLast)
         }
     }
 
@@ -117,9 +87,8 @@ struct AudiencePage: Sendable {
     /// Returns the users of the page. This takes a while, in which the next page can be read.
     ///
     /// - Parameter exclusion: The users who are left out.
-    func users(without exclusion: ExcludedUsers?, _ pool: PostgresPool) async throws -> Users {
+    func users(without exclusion: ExcludedUsers, _ pool: PostgresPool) async throws -> Users {
         var users = try users()
-        guard let exclusion else { return users }
         let remaining = try await exclusion.remaining(of: users.ids, pool)
         users.excluded = Int64(users.ids.count - remaining.count)
         users.count -= users.excluded
@@ -128,9 +97,11 @@ struct AudiencePage: Sendable {
     }
 
     private func users() throws -> Users {
-        var phones = try found.decode([Int64].self)[...]
-        while let last = phones.last, let cutUser, last.magnitude == cutUser.magnitude { phones.removeLast() }
-        let members = try members?.flatMap { try $0.decode([Int64].self) }
+        var phones = try found.phones.decode([Int64].self)[...]
+        while let last = phones.last, let cutUser = found.cutUser, last.magnitude == cutUser.magnitude {
+            phones.removeLast()
+        }
+        let members = try found.members?.flatMap { try $0.decode([Int64].self) }
         var users = Users()
         users.add(phones, of: members)
         // Users without a phone count as well.
@@ -192,15 +163,15 @@ extension PushAudience {
 
 extension PushAudience.Source {
     /// The number of users or phones of the first step, which is small so that sending begins soon, and of later steps.
-    private static let firstStep: Int64 = 1000
-    private static let laterSteps: Int64 = 50_000
+    private static let maxUsersOfFirstStep: Int64 = 1000
+    private static let maxUsersOfLaterSteps: Int64 = 50_000
     /// The maximum number of users or phones of a page.
-    fileprivate static let maximumLimit = laterSteps
+    fileprivate static let maximumLimit = maxUsersOfLaterSteps
     /// The number of users in a part of a stored audience.
-    private static let partUsers: Int64 = 1000
+    private static let usersPerPart: Int64 = 1000
     /// The number of phones per part at which a page looks up phones by user instead, which then takes about as long as
     /// reading the range.
-    fileprivate static let rangePhones = 8 * partUsers
+    fileprivate static let maxPhonesPerPart = 8 * usersPerPart
 
     /// The source with phones looked up by user.
     var lookingUpPhones: PushAudience.Source {
@@ -209,8 +180,8 @@ extension PushAudience.Source {
 
     /// Returns the number of users, phones or parts that the page at `position` reads.
     func limit(at position: Int64) -> Int64 {
-        let users = position == 0 ? Self.firstStep : Self.laterSteps
-        if case .parts = self { return users / Self.partUsers }
+        let users = position == 0 ? Self.maxUsersOfFirstStep : Self.maxUsersOfLaterSteps
+        if case .parts = self { return users / Self.usersPerPart }
         return users
     }
 

@@ -4,10 +4,10 @@ import Runtime
 /// A batch that a server has claimed.
 struct BatchClaim: Sendable {
     let pushID: UUID
-    let number: Int32
-    let userIDs: [Int64]
+    var number: Int32
+    var userIDs: [Int64] = []
     /// The number of attempts to send it, including the one of this claim.
-    let attempts: Int
+    var attempts = 0
     /// The number of claims, including this one. The result counts only for this claim.
     let claims: Int32
     /// The rejected batch that this one is a part of.
@@ -16,7 +16,7 @@ struct BatchClaim: Sendable {
     let lease: UUID
     /// The batches that share a row of `push_claims`, including this one; `nil` for a batch with a row of its own. A
     /// batch gets its own row when anything but its first attempt or its success is stored.
-    let shared: Range<Int32>?
+    var shared: Range<Int32>?
 
     var id: ClaimID { ClaimID(ownerID: pushID, number: number, claims: claims) }
 }

@@ -4,7 +4,7 @@ import KakaoAPI
 import Logging
 import Runtime
 
-// The results of batches, which ``WorkQueue/persist(pending:_:)`` keeps until they are stored.
+// The results of batches, which ``WorkQueue/persist(pending:_:)`` retries until they are stored.
 extension BatchSender {
     /// Stores the result of a batch in the background.
     func record(_ result: BatchResult, of claim: BatchClaim) {
@@ -96,7 +96,7 @@ extension BatchSender {
             nextRefresh = 0
         case .retry, .wait, .notSent: break
         }
-        if push.heldBatches == 0 || pendingWrites == Self.maximumPendingWrites - 1
+        if push.heldBatches == 0 || pendingWrites == Self.maxPendingWrites - 1
             || push.push.delivery == .atMostOnce && hasAtMostOnceRoom
         {
             signal.send()

@@ -17,7 +17,7 @@ extension BatchSender {
             push.inFlight -= 1
             react(to: result, of: claim, push)
             record(result, of: claim)
-            next = takeNext()
+            next = dequeueNext()
             dispatch()
         }
     }

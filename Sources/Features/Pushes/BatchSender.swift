@@ -16,10 +16,10 @@ import ServiceLifecycle
 /// `BatchSender+Sending.swift` sends, `BatchSender+Results.swift` records results.
 actor BatchSender: Service {
     /// The number of results waiting to be stored at which sending stops.
-    static let maximumPendingWrites = 4096
+    static let maxPendingWrites = 4096
     /// The minimum period in milliseconds over which the request rate is measured. The number of batches claimed ahead
     /// depends on this rate.
-    static let countingTime: UInt64 = 25
+    static let countingMilliseconds: UInt64 = 25
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
     let loop: EventLoop
@@ -30,7 +30,7 @@ actor BatchSender: Service {
     private let returnURL: @Sendable () -> String?
     private let requestsPerSecond: @Sendable () -> Int?
     /// The maximum number of requests in flight.
-    let limit: Int
+    let maxRequestsInFlight: Int
     let logger: Logger
     let notices: PushNotices
     let users: LoopCounts<BatchState>.Own
@@ -56,16 +56,16 @@ actor BatchSender: Service {
     // Times in milliseconds of the loop's clock.
     var pausedUntil: UInt64 = 0
     var nextRefresh: UInt64 = 0
-    /// The number of requests begun since `begunSince`, to measure the request rate.
-    private var begun = 0
-    private var begunSince: UInt64 = 0
-    private var begunPerSecond = 0.0
+    /// The number of requests started since `countedSince`, to measure the request rate.
+    private var startedRequests = 0
+    private var countedSince: UInt64 = 0
+    private var measuredRate = 0.0
 
     /// - Parameters:
     ///   - kakao: The API by which batches are sent.
     ///   - version: The API version of `kakao`.
     ///   - returnURL: Returns the URL to which Kakao reports failed tokens; `nil` for no reports.
-    ///   - limit: The maximum number of requests in flight.
+    ///   - maxRequestsInFlight: The maximum number of requests in flight.
     ///   - requestsPerSecond: Returns the maximum number of requests begun per second; `nil` for no limit.
     ///   - notices: Signals that there is something to send.
     ///   - users: Counts users by the final state of their batch.
@@ -77,7 +77,7 @@ actor BatchSender: Service {
         version: PushVersion,
         availability: KakaoAvailability,
         returnURL: @escaping @Sendable () -> String?,
-        limit: Int,
+        maxRequestsInFlight: Int,
         requestsPerSecond: @escaping @Sendable () -> Int?,
         intervals: WorkIntervals,
         notices: PushNotices,
@@ -92,7 +92,7 @@ actor BatchSender: Service {
         self.version = version
         self.availability = availability
         self.returnURL = returnURL
-        self.limit = limit
+        self.maxRequestsInFlight = maxRequestsInFlight
         work = WorkQueue(loop: loop, store: store, intervals: intervals, progress: progress, logger: logger)
         quotaWait = intervals.quotaWait
         self.requestsPerSecond = requestsPerSecond
@@ -149,7 +149,7 @@ actor BatchSender: Service {
             try await drainNotifications()
             if work.lease != nil {
                 if !pushes.isEmpty {
-                    if try await work.reclaimExpired() { lookAgain() }
+                    if try await work.reclaimExpired() { recheckAllPushes() }
                     if work.needsReconciliation { try await reconcile() }
                 }
                 while !isStopping, try await claim() {}
@@ -202,8 +202,8 @@ actor BatchSender: Service {
         claimed = 0
     }
 
-    /// Looks for batches of all pushes, and for pushes to finish: batches of other servers were reclaimed.
-    private func lookAgain() {
+    /// Looks at once for batches of all pushes, and for pushes to finish: batches of other servers were reclaimed.
+    private func recheckAllPushes() {
         for push in pushes.values {
             push.idleUntil = 0
             push.mayBeFinished = true
@@ -242,7 +242,7 @@ actor BatchSender: Service {
     // MARK: Active pushes
 
     private func drainNotifications() async throws {
-        let changes = notices.takeChanges()
+        let changes = notices.drainChanges()
         let hasUnknown = changes.batches.keys.contains { pushes[$0] == nil }
         if changes.hasChange || hasUnknown || loop.now >= nextRefresh { try await refreshActivePushes() }
         for (id, areLast) in changes.batches {
@@ -321,11 +321,11 @@ actor BatchSender: Service {
     // MARK: Claiming
 
     /// The number of batches to claim ahead: more than are sent while the next claim is in flight.
-    private var target: Int { max(2 * limit, Int(min(begunPerSecond / 5, 1_000_000))) }
+    private var target: Int { max(2 * maxRequestsInFlight, Int(min(measuredRate / 5, 1_000_000))) }
 
     /// Whether batches of any push may be claimed.
     private var mayClaim: Bool {
-        work.mayClaim && claimed < target && pendingWrites < Self.maximumPendingWrites
+        work.mayClaim && claimed < target && pendingWrites < Self.maxPendingWrites
     }
 
     /// The pushes whose batches may be claimed once the push is no longer idle.
@@ -341,11 +341,11 @@ actor BatchSender: Service {
     /// The number of further at-most-once batches that this server may hold. It is limited, because they become
     /// uncertain if the server stops.
     private var atMostOnceRoom: Int {
-        pushes.values.reduce(2 * limit) { $1.push.delivery == .atMostOnce ? $0 - $1.heldBatches : $0 }
+        pushes.values.reduce(2 * maxRequestsInFlight) { $1.push.delivery == .atMostOnce ? $0 - $1.heldBatches : $0 }
     }
 
     /// Whether there is room for enough at-most-once batches to be worth a statement.
-    var hasAtMostOnceRoom: Bool { atMostOnceRoom >= max(2, limit) }
+    var hasAtMostOnceRoom: Bool { atMostOnceRoom >= max(2, maxRequestsInFlight) }
 
     /// Returns the number of batches to claim of each push that is not idle.
     private func shares(at now: UInt64) -> [(push: OutgoingPush, batches: Int)] {
@@ -376,7 +376,7 @@ actor BatchSender: Service {
             shares.map { BatchStore.Share(pushID: $0.push.push.id, batches: $0.batches) },
             lease: lease.id
         )
-        guard take(claimed, under: lease) else { return false }
+        guard enqueue(claimed, under: lease) else { return false }
         let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
         for (push, batches) in shares {
             let id = push.push.id
@@ -393,7 +393,7 @@ actor BatchSender: Service {
     }
 
     /// Enqueues claimed batches. Returns whether the lease is still held; if not, the batches belong to another server.
-    private func take(_ claimed: ClaimedBatches, under lease: WorkLease) -> Bool {
+    private func enqueue(_ claimed: ClaimedBatches, under lease: WorkLease) -> Bool {
         guard claimed.isLeaseValid, work.holds(lease) else {
             work.renewLeaseNow()
             return false
@@ -420,17 +420,17 @@ actor BatchSender: Service {
     }
 
     private func sendClaimed() {
-        while let claim = takeNext() {
+        while let claim = dequeueNext() {
             Task(executorPreference: loop) { await self.send(claim) }
         }
     }
 
-    /// Takes the next batch to send, from the push with the fewest requests in flight; `nil` if none may be sent now.
-    func takeNext() -> BatchClaim? {
+    /// Dequeues the next batch to send, from the push with the fewest requests in flight; `nil` if none may be sent now.
+    func dequeueNext() -> BatchClaim? {
         // The clock is read again, because the lease may have expired during a stall.
         let now = EventLoop.milliseconds()
         guard let lease = work.lease, lease.maySend(at: now), now >= pausedUntil, !isStopping else { return nil }
-        while inFlight < limit, pendingWrites < Self.maximumPendingWrites, !ready.isEmpty {
+        while inFlight < maxRequestsInFlight, pendingWrites < Self.maxPendingWrites, !ready.isEmpty {
             if rateLimit?.available(at: now) == 0 { return nil }
             var index = 0
             for other in ready.indices.dropFirst() where ready[other].inFlight < ready[index].inFlight { index = other }
@@ -454,11 +454,11 @@ actor BatchSender: Service {
     }
 
     private func countRequest() {
-        begun += 1
-        let elapsed = loop.now - begunSince
-        guard elapsed >= Self.countingTime else { return }
-        begunPerSecond = Double(begun) * 1000 / Double(elapsed)
-        begun = 0
-        begunSince = loop.now
+        startedRequests += 1
+        let elapsed = loop.now - countedSince
+        guard elapsed >= Self.countingMilliseconds else { return }
+        measuredRate = Double(startedRequests) * 1000 / Double(elapsed)
+        startedRequests = 0
+        countedSince = loop.now
     }
 }

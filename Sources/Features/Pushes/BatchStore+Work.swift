@@ -101,27 +101,20 @@ struct ListOpenBatches: PostgresStatement {
 
     static func decode(_ row: PostgresRow) throws -> [BatchClaim] {
         try row.decode { column in
-            let pushID = try column.next(UUID.self)
-            let first = try column.next(Int32.self)
-            let claims = try column.next(Int32.self)
-            let origin = try column.next(Int32?.self)
-            let lease = try column.next(UUID.self)
-            let settled = try column.next(String?.self)
-            func claim(_ number: Int32, shared: Range<Int32>?) -> BatchClaim {
-                BatchClaim(
-                    pushID: pushID,
-                    number: number,
-                    userIDs: [],
-                    attempts: 0,
-                    claims: claims,
-                    origin: origin,
-                    lease: lease,
-                    shared: shared
-                )
+            let first = try BatchClaim(
+                pushID: column.next(),
+                number: column.next(),
+                claims: column.next(),
+                origin: column.next(),
+                lease: column.next()
+            )
+            guard let settled = try column.next(String?.self) else { return [first] }
+            let shared = first.number..<first.number + Int32(clamping: settled.utf8.count)
+            return zip(shared, settled.utf8).filter { $0.1 == UInt8(ascii: "0") }.map { number, _ in
+                var claim = first
+                (claim.number, claim.shared) = (number, shared)
+                return claim
             }
-            guard let settled else { return [claim(first, shared: nil)] }
-            let shared = first..<first + Int32(clamping: settled.utf8.count)
-            return zip(shared, settled.utf8).filter { $0.1 == UInt8(ascii: "0") }.map { claim($0.0, shared: shared) }
         }
     }
 }

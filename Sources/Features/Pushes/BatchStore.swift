@@ -14,7 +14,7 @@ final class BatchStore: Sendable {
     let slot: Int32
     let results: StatementCoalescer<RecordBatchResults>
     let settlements: StatementCoalescer<SettleBatches>
-    private let settings: Locked<PushSettings>
+    let settings: Locked<PushSettings>
 
     init(pool: PostgresPool, _ settings: Locked<PushSettings> = Locked(PushSettings())) {
         self.settings = settings
@@ -24,9 +24,6 @@ final class BatchStore: Sendable {
         results = StatementCoalescer(pool: pool) { RecordBatchResults(items: $0, slot: slot) }
         settlements = StatementCoalescer(pool: pool) { SettleBatches(items: $0, slot: slot) }
     }
-
-    /// The hours for advertising at present, as the parameter of statements.
-    var hours: PostgresValue { settings.withLock { $0.hours } }
 
     /// The properties of a push that the sender needs.
     struct Active: Sendable {
@@ -57,7 +54,7 @@ final class BatchStore: Sendable {
     /// - Parameter known: Pushes whose messages are not read again.
     func active(besides known: [UUID]) async throws -> ActivePushes {
         var active = ActivePushes()
-        for push in try await pool.read(ListActivePushes(known: known, hours: hours)) {
+        for push in try await pool.read(ListActivePushes(known: known, hours: settings.hours)) {
             if let startsIn = push.startsIn, startsIn > 0 {
                 active.nextStart = min(active.nextStart ?? .seconds(10), .seconds(startsIn))
                 continue
@@ -77,8 +74,8 @@ final class BatchStore: Sendable {
 /// stopped.
 struct ListActivePushes: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, NOT id = ANY ($1), CASE WHEN NOT id = ANY ($1) THEN message ELSE '' END, message_version, bypass,
-            name, delivery, users_per_second, EXTRACT(epoch FROM expires_at - now())::float8,
+        SELECT id, NOT id = ANY ($1), name, CASE WHEN NOT id = ANY ($1) THEN message ELSE '' END, message_version, bypass,
+            delivery, users_per_second, EXTRACT(epoch FROM expires_at - now())::float8,
             prepared_at IS NOT NULL AND retry_position IS NULL,
             EXTRACT(epoch FROM GREATEST(CASE WHEN state = 'scheduled' THEN send_at END, begins) - now())::float8,
             EXTRACT(epoch FROM ends - now())::float8
@@ -118,31 +115,21 @@ struct ListActivePushes: PostgresStatement {
         try row.decode { column in
             let id = try column.next(UUID.self)
             let isNew = try column.next(Bool.self)
-            let message = try column.next(String.self)
-            let version = try column.next(String.self)
-            let bypass = try column.next(Bool.self)
-            let name = try column.next(String?.self)
-            let delivery = try column.next(String.self)
-            let usersPerSecond = try column.next(Int32?.self)
-            let expiresIn = try column.next(Double?.self)
-            let isPrepared = try column.next(Bool.self)
-            let startsIn = try column.next(Double?.self)
-            let hoursEndIn = try column.next(Double?.self)
-            let push = BatchStore.Active(
+            let push = try BatchStore.Active(
                 id: id,
-                name: name,
-                message: PushMessage(text: message, version: PushVersion(rawValue: version) ?? .v1),
-                bypass: bypass,
-                delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
-                usersPerSecond: usersPerSecond
+                name: column.next(),
+                message: PushMessage(text: column.next(), version: PushVersion(rawValue: column.next()) ?? .v1),
+                bypass: column.next(),
+                delivery: Delivery(rawValue: column.next()) ?? .atLeastOnce,
+                usersPerSecond: column.next()
             )
-            return Row(
+            return try Row(
                 id: id,
                 new: isNew ? push : nil,
-                expiresIn: expiresIn,
-                isPrepared: isPrepared,
-                startsIn: startsIn,
-                hoursEndIn: hoursEndIn
+                expiresIn: column.next(),
+                isPrepared: column.next(),
+                startsIn: column.next(),
+                hoursEndIn: column.next()
             )
         }
     }

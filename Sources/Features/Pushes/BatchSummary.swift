@@ -1,6 +1,5 @@
 import Endpoints
 import FoundationEssentials
-import Postgres
 import Schemas
 
 /// A batch as it is shown.
@@ -34,24 +33,4 @@ extension BatchSummary {
             .nullable("finished_at", .time, "When it ended.", \.finishedAt),
         ]
     )
-}
-
-extension BatchSummary {
-    /// Decodes a row of ``ListPushBatches``.
-    init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            try BatchSummary(
-                number: column.next(),
-                state: column.next(),
-                userIDs: column.next(),
-                attempts: column.next(),
-                mayRepeat: column.next(),
-                kakaoStatus: column.next(),
-                kakaoCode: column.next(),
-                kakaoMessage: column.next(),
-                nextAttemptAt: column.next(),
-                finishedAt: column.next()
-            )
-        }
-    }
 }

@@ -16,14 +16,14 @@ import Settings
 struct DryRuns: Sendable {
     /// The maximum number of concurrent dry runs of a server. Each may read a whole audience on a connection of its
     /// own.
-    static let maximum = 2
+    static let maxConcurrentRuns = 2
 
     let server: ServerContext
     let pushes: PushReads
     let preparations: PreparationStore
     /// Renders the requests that a dry run shows.
     let kakao: KakaoClient
-    let limit: ConcurrencyLimit
+    let concurrency: ConcurrencyLimit
 
     /// Performs the dry run of a push.
     ///
@@ -57,14 +57,14 @@ struct DryRuns: Sendable {
     ///
     /// - Throws: As ``run(_:)``.
     func preview(_ push: NewPush) async throws -> PreparationStore.Preview {
-        guard limit.acquire() else {
+        guard concurrency.acquire() else {
             throw Problem(
                 of: .tooManyDryRuns,
-                "This server performs at most \(Self.maximum) dry runs at a time. Try again.",
+                "This server performs at most \(Self.maxConcurrentRuns) dry runs at a time. Try again.",
                 headerFields: [.retryAfter: "5"]
             )
         }
-        defer { limit.release() }
+        defer { concurrency.release() }
         if let object = try await pushes.invalidObject(of: push) { throw object.problem }
         return try await preparations.preview(
             try await source(of: push.audience),
@@ -77,32 +77,25 @@ struct DryRuns: Sendable {
     private func source(of audience: PushAudience) async throws -> PushAudience.Source {
         switch audience {
         case .users(let ids): return .users(Set(ids).sorted())
-        case .stored(let name):
-            guard let parts = try await preparations.parts(ofAudience: name) else {
-                throw NewPush.NamedObject.audience.problem
-            }
-            return .parts(parts)
+        case .stored(let name): return .parts(try await partsID(of: name, orThrow: .audience))
         case .tagsAny(let tags): return .tagsAny(tags)
         case .tagsAll(let tags): return .tagsAll(tags)
         case .everyone: return .everyone
         }
     }
 
-    /// Returns the audience, the tags and the pushes whose users a push leaves out; `nil` if it leaves nobody out.
-    private func excludedUsers(of push: NewPush) async throws -> ExcludedUsers? {
-        guard push.exclusion != nil || push.consentTag != nil else { return nil }
+    private func excludedUsers(of push: NewPush) async throws -> ExcludedUsers {
         let exclusion = push.exclusion ?? PushExclusion()
-        var partsID: UUID?
-        if let name = exclusion.audience {
-            partsID = try await preparations.parts(ofAudience: name)
-            guard partsID != nil else { throw NewPush.NamedObject.excludedAudience.problem }
-        }
-        return ExcludedUsers(
-            tags: exclusion.tags,
-            partsID: partsID,
-            pushes: exclusion.pushes,
-            consent: push.consentTag.map { ExcludedUsers.Consent(tag: $0, platforms: push.platforms) }
-        )
+        var excluded = ExcludedUsers(tags: exclusion.tags, pushes: exclusion.pushes)
+        if let name = exclusion.audience { excluded.partsID = try await partsID(of: name, orThrow: .excludedAudience) }
+        excluded.consent = push.consentTag.map { ExcludedUsers.Consent(tag: $0, platforms: push.platforms) }
+        return excluded
+    }
+
+    /// Returns the id of the parts of a stored audience.
+    private func partsID(of name: AudienceName, orThrow missing: NewPush.NamedObject) async throws -> UUID {
+        guard let id = try await preparations.parts(ofAudience: name) else { throw missing.problem }
+        return id
     }
 
     /// Returns the requests to Kakao for batches, without secrets.

@@ -11,46 +11,90 @@ import Postgres
 struct FoundPhones: Sendable {
     /// An array of the users' ids, one for each phone, negative for a phone that the message does not address.
     let phones: PostgresCell
-    /// An array of the users who belong to the audience; `nil` if all do.
-    let members: PostgresCell?
+    /// Arrays of the users of the audience, in ascending order over all of them; `nil` for everyone.
+    let members: [PostgresCell]?
     /// The last user, if the page may lack some of that user's phones.
-    let cutUser: Int64?
+    private(set) var cutUser: Int64?
     /// The position of the next page.
-    let end: Int64
+    private(set) var end: Int64
     let isLast: Bool
+}
+
+extension FoundPhones {
+    /// Ignores further phones of the user who was cut off: the next page begins after that user.
+    mutating func skipCutUser() {
+        end += 1
+        cutUser = nil
+    }
 
     fileprivate init(_ row: PostgresRow) throws {
-        let (phones, members, cutUser, end, isLast) = try row.decode(
-            PostgresCell.self,
-            PostgresCell.self,
-            Int64?.self,
-            Int64.self,
-            Bool.self
-        )
-        self.phones = phones
-        self.members = members.isNull ? nil : members
-        self.cutUser = cutUser
-        self.end = end
-        self.isLast = isLast
+        self = try row.decode { column in
+            let phones = try column.next(PostgresCell.self)
+            let members = try column.next(PostgresCell.self)
+            return try FoundPhones(
+                phones: phones,
+                members: members.isNull ? nil : [members],
+                cutUser: column.next(),
+                end: column.next(),
+                isLast: column.next()
+            )
+        }
     }
+}
+
+/// Selects the id of the user `item`, negative without a phone of one of the push types `$3`. Without push types, no phone is needed.
+private let listedUser: SQL = """
+    SELECT CASE
+            WHEN cardinality($3) = 0
+                OR EXISTS (
+                    SELECT 1
+                    FROM devices
+                    WHERE devices.user_id = item.user_id
+                        AND NOT withdrawn
+                        AND push_type = ANY ($3)
+                )
+                THEN item.user_id
+            ELSE -item.user_id
+        END
+    """
+
+/// Returns a query of up to `$2` phones of the users after `$1`, for the push types `$3`. The subquery is not flattened, so that
+/// PostgreSQL reads the phones once.
+///
+/// - Parameter members: An array of those users of these phones who belong to the audience.
+private func phonesOfAllUsers(members: SQL) -> SQL {
+    """
+    SELECT found, members, CASE WHEN NOT is_last THEN last END, CASE WHEN is_last THEN last ELSE last - 1 END, is_last
+    FROM (
+        SELECT found, members, cardinality(found) < $2 AS is_last, COALESCE(abs(found[cardinality(found)]), $1) AS last
+        FROM (
+            SELECT ARRAY(
+                    SELECT CASE
+                            WHEN CASE push_type
+                                WHEN 'apns' THEN (SELECT cardinality($3) = 0 OR 'apns' = ANY ($3))
+                                WHEN 'fcm' THEN (SELECT cardinality($3) = 0 OR 'fcm' = ANY ($3))
+                            END
+                                THEN user_id
+                            ELSE -user_id
+                        END
+                    FROM devices
+                    WHERE user_id > $1
+                        AND NOT withdrawn
+                    ORDER BY user_id
+                    LIMIT $2
+                ) AS found,
+                \(members) AS members
+            OFFSET 0
+        ) AS phone
+    ) AS page
+    """
 }
 
 /// Reads whether the users of a list have phones. The list is given, or stored with a push.
 struct ReadListedPhones: PostgresStatement {
     static let sql: SQL = """
         SELECT ARRAY(
-            SELECT CASE
-                    WHEN cardinality($3) = 0
-                        OR EXISTS (
-                            SELECT 1
-                            FROM devices
-                            WHERE devices.user_id = item.user_id
-                                AND NOT withdrawn
-                                AND push_type = ANY ($3)
-                        )
-                        THEN item.user_id
-                    ELSE -item.user_id
-                END
+            \(listedUser)
             FROM unnest(list.user_ids) WITH ORDINALITY AS item (user_id, place)
             WHERE item.place > $1
                 AND item.place <= $1 + $2
@@ -79,18 +123,7 @@ struct ReadListedPhones: PostgresStatement {
 struct ReadPartPhones: PostgresStatement {
     static let sql: SQL = """
         SELECT ARRAY(
-            SELECT CASE
-                    WHEN cardinality($3) = 0
-                        OR EXISTS (
-                            SELECT 1
-                            FROM devices
-                            WHERE devices.user_id = item.user_id
-                                AND NOT withdrawn
-                                AND push_type = ANY ($3)
-                        )
-                        THEN item.user_id
-                    ELSE -item.user_id
-                END
+            \(listedUser)
             FROM audience_parts AS part
             CROSS JOIN unnest(part.user_ids) AS item (user_id)
             WHERE part.parts_id = $4
@@ -175,33 +208,9 @@ struct ReadPhoneRange: PostgresStatement {
     }
 }
 
-/// Reads the phones of all users after a given one. The subquery is not flattened, so that PostgreSQL reads the phones
-/// once.
+/// Reads the phones of all users after a given one.
 struct ReadPhones: PostgresStatement {
-    static let sql: SQL = """
-        SELECT found, NULL::bigint[], CASE WHEN NOT is_last THEN last END, CASE WHEN is_last THEN last ELSE last - 1 END, is_last
-        FROM (
-            SELECT found, cardinality(found) < $2 AS is_last, COALESCE(abs(found[cardinality(found)]), $1) AS last
-            FROM (
-                SELECT ARRAY(
-                    SELECT CASE
-                            WHEN CASE push_type
-                                WHEN 'apns' THEN (SELECT cardinality($3) = 0 OR 'apns' = ANY ($3))
-                                WHEN 'fcm' THEN (SELECT cardinality($3) = 0 OR 'fcm' = ANY ($3))
-                            END
-                                THEN user_id
-                            ELSE -user_id
-                        END
-                    FROM devices
-                    WHERE user_id > $1
-                        AND NOT withdrawn
-                    ORDER BY user_id
-                    LIMIT $2
-                ) AS found
-                OFFSET 0
-            ) AS phone
-        ) AS page
-        """
+    static let sql = phonesOfAllUsers(members: "NULL::bigint[]")
 
     let after: Int64
     let limit: Int64
@@ -213,42 +222,22 @@ struct ReadPhones: PostgresStatement {
 
 /// Reads the phones of all users after a given one, and which of these users have a phone with any or all of some tags.
 struct ReadTaggedPhones: PostgresStatement {
-    static let sql: SQL = """
-        SELECT found, members, CASE WHEN NOT is_last THEN last END, CASE WHEN is_last THEN last ELSE last - 1 END, is_last
-        FROM (
-            SELECT found, members, cardinality(found) < $2 AS is_last, COALESCE(abs(found[cardinality(found)]), $1) AS last
-            FROM (
-                SELECT ARRAY(
-                        SELECT CASE
-                                WHEN CASE push_type
-                                    WHEN 'apns' THEN (SELECT cardinality($3) = 0 OR 'apns' = ANY ($3))
-                                    WHEN 'fcm' THEN (SELECT cardinality($3) = 0 OR 'fcm' = ANY ($3))
-                                END
-                                    THEN user_id
-                                ELSE -user_id
-                            END
-                        FROM devices
-                        WHERE user_id > $1
-                            AND NOT withdrawn
-                        ORDER BY user_id
-                        LIMIT $2
-                    ) AS found,
-                    ARRAY(
-                        SELECT user_id
-                        FROM (
-                            SELECT user_id, tags
-                            FROM devices
-                            WHERE user_id > $1
-                                AND NOT withdrawn
-                            ORDER BY user_id
-                            LIMIT $2
-                        ) AS phone
-                        WHERE CASE WHEN $5 THEN tags @> $4 ELSE tags && $4 END
-                    ) AS members
-                OFFSET 0
-            ) AS phone
-        ) AS page
-        """
+    static let sql = phonesOfAllUsers(
+        members: """
+            ARRAY(
+                SELECT user_id
+                FROM (
+                    SELECT user_id, tags
+                    FROM devices
+                    WHERE user_id > $1
+                        AND NOT withdrawn
+                    ORDER BY user_id
+                    LIMIT $2
+                ) AS phone
+                WHERE CASE WHEN $5 THEN tags @> $4 ELSE tags && $4 END
+            )
+            """
+    )
 
     let after: Int64
     let limit: Int64

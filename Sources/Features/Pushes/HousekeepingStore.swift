@@ -7,20 +7,26 @@ import Runtime
 /// Several servers may do so concurrently: rows that another server is removing are skipped.
 struct HousekeepingStore: Sendable {
     /// The number of batches or claims that one statement deletes.
-    private static let rows = 1000
-    /// Parts of pushes, with up to 50,000 users each.
-    private static let parts = 5
+    private static let maxRowsPerStatement = 1000
+    /// The number of parts that one statement deletes, with up to 50,000 users each.
+    private static let maxPartsPerStatement = 5
 
     let pool: PostgresPool
 
     /// Removes all pushes that finished more than `retentionDays` ago, with their rows.
     func removeExpiredPushes(retentionDays: Int, _ worker: BackgroundWorker) async throws {
         while !worker.isStopping, let push = try await expiredPush(retentionDays: retentionDays) {
-            for (table, step) in [(Table.batches, Self.rows), (.claims, Self.rows), (.parts, Self.parts)] {
-                try await worker.delete(inStepsOf: step) { try await remove(table, of: push, limit: step) }
+            try await worker.delete(inStepsOf: Self.maxRowsPerStatement) {
+                try await pool.write(DeletePushBatches(pushID: push, limit: Self.maxRowsPerStatement))
+            }
+            try await worker.delete(inStepsOf: Self.maxRowsPerStatement) {
+                try await pool.write(DeletePushClaims(pushID: push, limit: Self.maxRowsPerStatement))
+            }
+            try await worker.delete(inStepsOf: Self.maxPartsPerStatement) {
+                try await pool.write(DeletePushParts(pushID: push, limit: Self.maxPartsPerStatement))
             }
             guard !worker.isStopping else { return }
-            try await remove(push)
+            try await pool.write(DeletePush(id: push))
         }
     }
 
@@ -28,27 +34,6 @@ struct HousekeepingStore: Sendable {
     /// be retried.
     func expiredPush(retentionDays: Int) async throws -> UUID? {
         try await pool.write(PickExpiredPush(retentionDays: retentionDays)).first
-    }
-
-    /// A table with many rows for each push.
-    enum Table {
-        case batches
-        case claims
-        case parts
-    }
-
-    /// Removes up to `limit` rows of a push. Returns their number.
-    func remove(_ table: Table, of push: UUID, limit: Int) async throws -> Int {
-        switch table {
-        case .batches: try await pool.write(DeletePushBatches(pushID: push, limit: limit))
-        case .claims: try await pool.write(DeletePushClaims(pushID: push, limit: limit))
-        case .parts: try await pool.write(DeletePushParts(pushID: push, limit: limit))
-        }
-    }
-
-    /// Removes a push and its remaining rows, unless it still has rows in a ``Table``.
-    func remove(_ push: UUID) async throws {
-        try await pool.write(DeletePush(id: push))
     }
 }
 
@@ -85,19 +70,26 @@ struct PickExpiredPush: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
 }
 
+/// Returns a query of the numbers of the first `$2` rows of the push `$1` in a table, without those that another server is deleting.
+private func firstNumbers(in table: SQL) -> SQL {
+    """
+    (
+        SELECT number
+        FROM \(table)
+        WHERE push_id = $1
+        ORDER BY number
+        LIMIT $2
+        FOR UPDATE SKIP LOCKED
+    )
+    """
+}
+
 /// Deletes up to `limit` batches of a push. Skips rows that another server is deleting.
 struct DeletePushBatches: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM push_batches
         WHERE push_id = $1
-            AND number IN (
-                SELECT number
-                FROM push_batches
-                WHERE push_id = $1
-                ORDER BY number
-                LIMIT $2
-                FOR UPDATE SKIP LOCKED
-            )
+            AND number IN \(firstNumbers(in: "push_batches"))
         """
 
     let pushID: UUID
@@ -111,14 +103,7 @@ struct DeletePushClaims: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM push_claims
         WHERE push_id = $1
-            AND number IN (
-                SELECT number
-                FROM push_claims
-                WHERE push_id = $1
-                ORDER BY number
-                LIMIT $2
-                FOR UPDATE SKIP LOCKED
-            )
+            AND number IN \(firstNumbers(in: "push_claims"))
         """
 
     let pushID: UUID
@@ -132,14 +117,7 @@ struct DeletePushParts: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM push_parts
         WHERE push_id = $1
-            AND number IN (
-                SELECT number
-                FROM push_parts
-                WHERE push_id = $1
-                ORDER BY number
-                LIMIT $2
-                FOR UPDATE SKIP LOCKED
-            )
+            AND number IN \(firstNumbers(in: "push_parts"))
         """
 
     let pushID: UUID

@@ -71,11 +71,8 @@ extension NewPush {
         .audience,
         "The users to send to. Required, except with `to_testers`."
     )
-    private static let toTestersField = Field.optional(
+    private static let toTestersField = Field.flag(
         "to_testers",
-        .boolean,
-        default: false,
-        shown: false,
         "Whether to send to the users of the setting `pushes.testers`, in place of an audience. Such a push needs no approval."
     )
     private static let exceptField = Field.optional(
@@ -191,27 +188,17 @@ extension NewPush {
             createdByKey: createdBy?.id,
             kind: kind,
             state: initialState,
-            reason: nil,
             audience: audience.json.bytes(),
             toTesters: toTesters,
             countedUsers: counted?.number,
             awaitsApproval: needsApproval,
-            approvedBy: nil,
-            approvedAt: nil,
-            stoppedBy: nil,
             lastTestedAt: lastTestedAt,
             exclusion: exclusion?.json.bytes(),
-            waitsFor: [],
-            waitsUntil: nil,
             delivery: delivery,
             usersPerSecond: usersPerSecond,
             sendAt: sendAt,
             expiresAt: expiresAt,
-            createdAt: createdAt,
-            startedAt: nil,
-            finishedAt: nil,
-            users: PushCounts(),
-            batches: PushCounts()
+            createdAt: createdAt
         )
     }
 }

@@ -12,22 +12,13 @@ struct PreparationStore: Sendable {
     private static let previewBatches = 3
 
     let pool: PostgresPool
-    private let settings: Locked<PushSettings>
-
-    init(pool: PostgresPool, _ settings: Locked<PushSettings> = Locked(PushSettings())) {
-        self.pool = pool
-        self.settings = settings
-    }
-
-    /// The hours for advertising at present, as the parameter of statements.
-    private var hours: PostgresValue { settings.withLock { $0.hours } }
+    var settings = Locked(PushSettings())
 
     /// A push whose audience is not completely expanded, or whose batches are being retried.
     struct Preparation: Sendable {
         let pushID: UUID
         fileprivate(set) var audience: PushAudience.Source
-        /// The users who are left out; `nil` for nobody.
-        let exclusion: ExcludedUsers?
+        let exclusion: ExcludedUsers
         let platforms: [String]
         /// Whether failed batches are to be made waiting, after the audience was expanded.
         let isRetry: Bool
@@ -45,7 +36,7 @@ struct PreparationStore: Sendable {
 
     /// Returns up to `limit` pushes that are to be prepared now, the oldest first.
     func due(limit: Int) async throws -> [Preparation] {
-        try await pool.read(ListPreparations(limit: Int64(limit), hours: hours))
+        try await pool.read(ListPreparations(limit: Int64(limit), hours: settings.hours))
     }
 
     /// Halts a push that cannot be prepared until an operator acts. Returns whether it was to be prepared.
@@ -88,7 +79,7 @@ struct PreparationStore: Sendable {
     /// like ``page(_:)``.
     func preview(
         _ audience: PushAudience.Source,
-        without exclusion: ExcludedUsers?,
+        without exclusion: ExcludedUsers,
         platforms: [String],
         batchUsers: Int32
     ) async throws -> Preview {
@@ -122,9 +113,9 @@ struct PreparationStore: Sendable {
 struct ListPreparations: PostgresStatement {
     static let sql: SQL = """
         SELECT id, user_ids IS NOT NULL, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
-            ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms, prepared_up_to, retry_position IS NOT NULL,
-            exclusion IS NOT NULL, ARRAY(SELECT jsonb_array_elements_text(exclusion -> 'tags_any')), excluded_parts_id,
-            COALESCE(excluded_pushes, '{}'), consent_tag
+            ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms,
+            ARRAY(SELECT jsonb_array_elements_text(exclusion -> 'tags_any')), excluded_parts_id, COALESCE(excluded_pushes, '{}'),
+            consent_tag, retry_position IS NOT NULL, prepared_up_to
         FROM pushes
         WHERE state IN ('scheduled', 'preparing', 'sending')
             AND (
@@ -149,14 +140,6 @@ struct ListPreparations: PostgresStatement {
             let partsID = try column.next(UUID?.self)
             let tagsAny = try column.next([String].self)
             let tagsAll = try column.next([String].self)
-            let platforms = try column.next([String].self)
-            let position = try column.next(Int64.self)
-            let isRetry = try column.next(Bool.self)
-            let hasExclusion = try column.next(Bool.self)
-            let excludedTags = try column.next([String].self)
-            let excludedPartsID = try column.next(UUID?.self)
-            let excludedPushes = try column.next([UUID].self)
-            let consentTag = try column.next(String?.self)
             let audience: PushAudience.Source =
                 if isOwn {
                     .own(id)
@@ -169,19 +152,20 @@ struct ListPreparations: PostgresStatement {
                 } else {
                     .everyone
                 }
-            return PreparationStore.Preparation(
+            let platforms = try column.next([String].self)
+            let exclusion = try ExcludedUsers(
+                tags: column.next(),
+                partsID: column.next(),
+                pushes: column.next(),
+                consent: column.next(String?.self).map { ExcludedUsers.Consent(tag: $0, platforms: platforms) }
+            )
+            return try PreparationStore.Preparation(
                 pushID: id,
                 audience: audience,
-                exclusion: hasExclusion || consentTag != nil
-                    ? ExcludedUsers(
-                        tags: excludedTags,
-                        partsID: excludedPartsID,
-                        pushes: excludedPushes,
-                        consent: consentTag.map { ExcludedUsers.Consent(tag: $0, platforms: platforms) }
-                    ) : nil,
+                exclusion: exclusion,
                 platforms: platforms,
-                isRetry: isRetry,
-                position: position
+                isRetry: column.next(),
+                position: column.next()
             )
         }
     }

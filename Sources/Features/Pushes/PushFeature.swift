@@ -24,7 +24,7 @@ package struct PushFeature: Feature {
     private let events = PushEvents()
     private let users: LoopCounts<BatchState>
     private let progress = WorkProgress()
-    private let dryRuns = ConcurrencyLimit(DryRuns.maximum)
+    private let dryRuns = ConcurrencyLimit(DryRuns.maxConcurrentRuns)
     private let uploads = ConcurrencyLimit(AudienceRoutes.maximumUploads)
 
     package init(_ server: ServerContext, _ settings: PushSettings) {
@@ -42,7 +42,7 @@ package struct PushFeature: Feature {
             users: users,
             progress: progress,
             queue: CachedQuery(server.sending.pool) { [present] pool in
-                try await PushQueue.read(pool, present.withLock { $0.hours })
+                try await PushQueue.read(pool, present.hours)
             }
         )
         server.monitoring.register(monitoring.report)
@@ -52,7 +52,7 @@ package struct PushFeature: Feature {
     package var webhookSources: [WebhookSource] { [notices.webhooks] }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
-        let pushes = PushReads(pool: loop.pool, present)
+        let pushes = PushReads(pool: loop.pool, settings: present)
         routes.add(
             PushRoutes(
                 store: PushStore(pool: loop.pool),
@@ -60,9 +60,9 @@ package struct PushFeature: Feature {
                 dryRuns: DryRuns(
                     server: server,
                     pushes: pushes,
-                    preparations: PreparationStore(pool: loop.pool, present),
+                    preparations: PreparationStore(pool: loop.pool, settings: present),
                     kakao: loop.kakao(.requests),
-                    limit: dryRuns
+                    concurrency: dryRuns
                 ),
                 settings: { [present] in present.withLock { $0 } },
                 notices: notices,
@@ -82,7 +82,7 @@ package struct PushFeature: Feature {
             version: server.kakao.pushVersion,
             availability: server.availability,
             returnURL: { [server] in server.returnURL.withLock { $0 } },
-            limit: server.kakao.maximumConcurrentRequests,
+            maxRequestsInFlight: server.kakao.maximumConcurrentRequests,
             requestsPerSecond: { [server] in server.kakao.requestsPerSecond },
             intervals: settings.intervals,
             notices: notices,
@@ -91,7 +91,7 @@ package struct PushFeature: Feature {
             logger: server.logger
         )
         let preparer = PushPreparer(
-            store: PreparationStore(pool: background.pool, present),
+            store: PreparationStore(pool: background.pool, settings: present),
             notices: notices,
             logger: server.logger
         )
@@ -120,7 +120,7 @@ package struct PushFeature: Feature {
             defer { present = settings }
             return present.advertisingHours != settings.advertisingHours
         }
-        if hasOtherHours { notices.lookAgain() }
+        if hasOtherHours { notices.wakeWorkers() }
     }
 
     package var channels: [String] { [notices.servers.channel] }

@@ -9,12 +9,9 @@ struct PushMessage: Sendable {
     let text: String
     /// The version of its format: `for_gcm` in v1, `for_fcm` in v2.
     let version: PushVersion
+}
 
-    init(text: String, version: PushVersion) {
-        self.text = text
-        self.version = version
-    }
-
+extension PushMessage {
     init(_ object: JSONObject, version: PushVersion) {
         text = String(decoding: JSONValue.object(object).bytes(), as: UTF8.self)
         self.version = version

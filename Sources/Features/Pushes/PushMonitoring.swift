@@ -12,22 +12,16 @@ struct PushQueue: Sendable {
     /// The seconds for which the oldest due batch has been due; 0 if none is due.
     let oldestWaitingSeconds: Double
     /// The number of unfinished pushes in each state.
-    let pushes: [PushState: Int64]
+    var pushes: [PushState: Int64] = [:]
 
     static func read(_ pool: PostgresPool, _ hours: PostgresValue) async throws -> PushQueue {
-        guard let depth = try await pool.read(ReadPushQueue(limit: Backlog.limit, hours: hours)).first else {
+        guard var queue = try await pool.read(ReadPushQueue(limit: Backlog.limit, hours: hours)).first else {
             throw PostgresError(.decoding)
         }
-        var pushes: [PushState: Int64] = [:]
         for (state, count) in try await pool.read(CountUnfinishedPushes(hours: hours)) {
-            if let state { pushes[state] = count }
+            if let state { queue.pushes[state] = count }
         }
-        return PushQueue(
-            waitingBatches: depth.waitingBatches,
-            sendingBatches: depth.sendingBatches,
-            oldestWaitingSeconds: depth.oldestWaitingSeconds,
-            pushes: pushes
-        )
+        return queue
     }
 }
 
@@ -172,10 +166,11 @@ struct ReadPushQueue: PostgresStatement {
     let hours: PostgresValue
 
     var parameters: [PostgresValue] { [.int64(limit), hours] }
-    static func decode(
-        _ row: PostgresRow
-    ) throws -> (waitingBatches: Int64, sendingBatches: Int64, oldestWaitingSeconds: Double) {
-        try row.decode(Int64.self, Int64.self, Double.self)
+
+    /// Decodes the queue without the numbers of pushes.
+    static func decode(_ row: PostgresRow) throws -> PushQueue {
+        let (waiting, sending, oldest) = try row.decode(Int64.self, Int64.self, Double.self)
+        return PushQueue(waitingBatches: waiting, sendingBatches: sending, oldestWaitingSeconds: oldest)
     }
 }
 

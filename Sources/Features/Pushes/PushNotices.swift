@@ -6,7 +6,7 @@ import Runtime
 
 /// The notifications of this server and of others that there is work on pushes.
 final class PushNotices: Sendable {
-    /// The changes since the sender last took them.
+    /// The changes since the sender last drained them.
     struct Changes: Sendable {
         /// Whether a push was stored or has changed.
         var hasChange = false
@@ -22,13 +22,13 @@ final class PushNotices: Sendable {
     /// The source of webhooks about pushes.
     let webhooks: WebhookSource
     /// Makes this server look for pushes to send and to prepare. Callable from anywhere.
-    let lookAgain: @Sendable () -> Void
+    let wakeWorkers: @Sendable () -> Void
     private let changes: Locked<Changes>
 
     init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool, webhooks: WebhookSource) {
         let (sending, preparing) = (Signal(loop: sending), Signal(loop: preparing))
         let changes = Locked(Changes())
-        let lookAgain = { @Sendable in
+        let wakeWorkers = { @Sendable in
             changes.withLock { $0.hasChange = true }
             sending.send()
             preparing.send()
@@ -37,8 +37,8 @@ final class PushNotices: Sendable {
         self.preparing = preparing
         self.changes = changes
         self.webhooks = webhooks
-        self.lookAgain = lookAgain
-        servers = ServerNotices(channel: "kakao_push_work", pool: pool, onNotice: lookAgain)
+        self.wakeWorkers = wakeWorkers
+        servers = ServerNotices(channel: "kakao_push_work", pool: pool, onNotice: wakeWorkers)
     }
 
     /// Notifies all servers that a push was stored or has changed, after the commit. Callable from anywhere.
@@ -51,7 +51,7 @@ final class PushNotices: Sendable {
     }
 
     /// Returns the changes since the last call.
-    func takeChanges() -> Changes {
+    func drainChanges() -> Changes {
         changes.withLock { changes in
             defer { changes = Changes() }
             return changes

@@ -7,9 +7,9 @@ import Runtime
 /// Expands audiences into batches in the background, step by step, round-robin over pushes.
 struct PushPreparer: Sendable {
     /// The maximum number of pushes that are looked up at a time.
-    private static let pushes = 100
+    private static let maxPushesPerLookup = 100
     /// The number of steps of one push before the next one, if there is another.
-    private static let steps = 10
+    private static let maxStepsPerTurn = 10
     /// The delay before the next look-up if other servers are preparing all of the pushes.
     private static let retryInterval = Duration.milliseconds(500)
 
@@ -36,7 +36,7 @@ struct PushPreparer: Sendable {
     }
 
     private func prepare(_ worker: BackgroundWorker) async throws {
-        var due = try await store.due(limit: Self.pushes)
+        var due = try await store.due(limit: Self.maxPushesPerLookup)
         while !due.isEmpty, !worker.isStopping {
             var hasMoved = false
             for preparation in due where !worker.isStopping {
@@ -53,7 +53,7 @@ struct PushPreparer: Sendable {
                 }
             }
             if !hasMoved { try await worker.loop.sleep(for: Self.retryInterval) }
-            due = try await store.due(limit: Self.pushes)
+            due = try await store.due(limit: Self.maxPushesPerLookup)
         }
     }
 
@@ -86,7 +86,7 @@ struct PushPreparer: Sendable {
         for step in 1... {
             let next = current.moved(past: page)
             var isOver = page.isLast || worker.isStopping
-            if !isOver, step.isMultiple(of: Self.steps) { isOver = try await store.due(limit: 2).count > 1 }
+            if !isOver, step.isMultiple(of: Self.maxStepsPerTurn) { isOver = try await store.due(limit: 2).count > 1 }
             let hasNext = !isOver
             async let nextPage = hasNext ? store.page(next) : nil
             // The next page is requested before this one is processed. The first page is processed at once, so that

@@ -6,19 +6,11 @@ import Postgres
 /// Reads of pushes and batches, to show them and to check new pushes against them.
 struct PushReads: Sendable {
     let pool: PostgresPool
-    private let settings: Locked<PushSettings>
-
-    init(pool: PostgresPool, _ settings: Locked<PushSettings> = Locked(PushSettings())) {
-        self.pool = pool
-        self.settings = settings
-    }
-
-    /// The hours for advertising at present, as the parameter of statements.
-    private var hours: PostgresValue { settings.withLock { $0.hours } }
+    var settings = Locked(PushSettings())
 
     /// Returns a push and its counts; `nil` if there is no such push.
     func summary(_ id: UUID) async throws -> PushSummary? {
-        try await pool.read(ReadPush(id: id, hours: hours)).first
+        try await pool.read(ReadPush(id: id, hours: settings.hours)).first
     }
 
     /// The pushes to list.
@@ -39,7 +31,7 @@ struct PushReads: Sendable {
 
     /// Returns up to `limit` pushes that pass `filter`, the latest first.
     func list(_ filter: Filter, limit: Int) async throws -> [PushSummary] {
-        try await pool.read(ListPushes(filter: filter, limit: limit, hours: hours))
+        try await pool.read(ListPushes(filter: filter, limit: limit, hours: settings.hours))
     }
 
     /// Returns up to `limit` batches of a push in the order of their numbers; `nil` if there is no such push.
@@ -69,33 +61,16 @@ struct PushReads: Sendable {
 /// Reads a push and its counts.
 struct ReadPush: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.users, push.users_skipped, counts.may_repeat, push.next_number - 1, counts.states, counts.users, counts.batches,
-            push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience,
-            push.to_testers, push.counted_users,
-            push_awaits_approval(
-                push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
-            ),
-            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version),
-            push.exclusion, push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
-            CASE
-                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
-                    THEN advertising_begins($2)
-            END,
-            push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at
+        SELECT \(PushSummary.columns)
         FROM pushes AS push
-        CROSS JOIN LATERAL (
-            SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
-                COALESCE(array_agg(batches), '{}') AS batches, COALESCE(sum(may_repeat), 0)::bigint AS may_repeat
-            FROM push_counts
-            WHERE push_id = push.id
-        ) AS counts
-        WHERE push.id = $1
+        CROSS JOIN LATERAL \(PushSummary.counts) AS counts
+        WHERE push.id = $2
         """
 
     let id: UUID
     let hours: PostgresValue
 
-    var parameters: [PostgresValue] { [.uuid(id), hours] }
+    var parameters: [PostgresValue] { [hours, .uuid(id)] }
     static func decode(_ row: PostgresRow) throws -> PushSummary { try PushSummary(row) }
 }
 
@@ -114,27 +89,10 @@ struct FindLastTest: PostgresStatement {
 /// Lists pushes and their counts, the latest first.
 struct ListPushes: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.users, push.users_skipped, counts.may_repeat, push.next_number - 1, counts.states, counts.users, counts.batches,
-            push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience,
-            push.to_testers, push.counted_users,
-            push_awaits_approval(
-                push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
-            ),
-            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version),
-            push.exclusion, push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
-            CASE
-                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
-                    THEN advertising_begins($9)
-            END,
-            push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at
-        FROM find_pushes($1, $2, $3, $4, $5, $6, $7, $8) AS found (id)
+        SELECT \(PushSummary.columns)
+        FROM find_pushes($2, $3, $4, $5, $6, $7, $8, $9) AS found (id)
         JOIN pushes AS push ON push.id = found.id
-        CROSS JOIN LATERAL (
-            SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
-                COALESCE(array_agg(batches), '{}') AS batches, COALESCE(sum(may_repeat), 0)::bigint AS may_repeat
-            FROM push_counts
-            WHERE push_id = push.id
-        ) AS counts
+        CROSS JOIN LATERAL \(PushSummary.counts) AS counts
         ORDER BY push.id DESC
         """
 
@@ -144,9 +102,8 @@ struct ListPushes: PostgresStatement {
 
     var parameters: [PostgresValue] {
         [
-            .text(filter.state?.rawValue), .text(filter.name), .text(filter.createdBy), .timestamp(filter.since),
+            hours, .text(filter.state?.rawValue), .text(filter.name), .text(filter.createdBy), .timestamp(filter.since),
             .timestamp(filter.until), .bool(filter.isUnfinished), .uuid(filter.before), .int64(Int64(limit)),
-            hours,
         ]
     }
     static func decode(_ row: PostgresRow) throws -> PushSummary { try PushSummary(row) }
@@ -211,7 +168,23 @@ struct ListPushBatches: PostgresStatement {
     var parameters: [PostgresValue] {
         [.uuid(pushID), .text(state), .int32(after), .int64(Int64(limit)), .int32(ClaimBatches.sharing)]
     }
-    static func decode(_ row: PostgresRow) throws -> BatchSummary { try BatchSummary(row) }
+
+    static func decode(_ row: PostgresRow) throws -> BatchSummary {
+        try row.decode { column in
+            try BatchSummary(
+                number: column.next(),
+                state: column.next(),
+                userIDs: column.next(),
+                attempts: column.next(),
+                mayRepeat: column.next(),
+                kakaoStatus: column.next(),
+                kakaoCode: column.next(),
+                kakaoMessage: column.next(),
+                nextAttemptAt: column.next(),
+                finishedAt: column.next()
+            )
+        }
+    }
 }
 
 /// Finds a push, and returns whether retention has begun to delete its batches.

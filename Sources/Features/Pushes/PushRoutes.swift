@@ -37,11 +37,8 @@ struct PushRoutes: RouteCollection {
         .object,
         "The message: `for_apns`, and `for_gcm` (version 1) or `for_fcm` (version 2)."
     )
-    private static let bypass = Field.optional(
+    private static let bypass = Field.flag(
         "bypass",
-        .boolean,
-        default: false,
-        shown: false,
         "Whether the message contains its push token, which need not be registered."
     )
 
@@ -94,16 +91,13 @@ struct PushRoutes: RouteCollection {
         push.skipsUnknown = false
         let idempotency = try Idempotency(call)
         let created = try await store.create(push, idempotency: idempotency, answer: [], now: Date())
-        return try respond(to: created, push, answer: [], status: .ok)
+        return respond(to: created, status: .ok)
     }
 
     // MARK: Creating
 
-    private static let dryRun = Field.optional(
+    private static let dryRun = Field.flag(
         "dry_run",
-        .boolean,
-        default: false,
-        shown: false,
         "Whether to only show what would be sent. Nothing is stored or sent."
     )
 
@@ -132,7 +126,7 @@ struct PushRoutes: RouteCollection {
         if let limit = push.approvalAboveUsers, push.mayNeedApproval {
             // A repetition does not count the users again.
             if let earlier = try await store.earlierCreation(idempotency) {
-                return try respond(to: earlier, push, answer: [], status: .accepted)
+                return respond(to: earlier, status: .accepted)
             }
             push.counted = CountedUsers(number: try await dryRuns.preview(push).sent, limit: limit)
         }
@@ -141,34 +135,15 @@ struct PushRoutes: RouteCollection {
         let summary = push.summary(createdAt: now, lastTestedAt: try await pushes.lastTest(of: push.message))
         let answer = PushSummary.shape.json(summary)
         let created = try await store.create(push, idempotency: idempotency, answer: answer, now: now)
-        return try respond(to: created, push, answer: answer, status: .accepted)
+        return respond(to: created, status: .accepted)
     }
 
     /// Returns the response to a request that creates a push.
     ///
-    /// - Parameters:
-    ///   - answer: The body for a push that was created.
-    ///   - status: The status of a request that succeeds.
-    private func respond(
-        to creation: PushStore.Creation,
-        _ push: NewPush,
-        answer: [UInt8],
-        status: HTTPResponse.Status
-    ) throws -> Response {
-        var (id, body) = (push.id, answer)
-        switch creation {
-        case .created:
-            notices.pushChanged()
-        case .repeated(let pushID, let firstAnswer):
-            (id, body) = (pushID, firstAnswer)
-        case .keyInUse:
-            throw Idempotency.keyInUse
-        case .invalid(let object):
-            throw object.problem
-        }
-        var response = Response.json(body, status: status)
-        response.headerFields[.location] = "/v1/pushes/\(id.lowercased)"
-        return response
+    /// - Parameter status: The status of a request that succeeds.
+    private func respond(to creation: Creation, status: HTTPResponse.Status) -> Response {
+        if !creation.isRepetition { notices.pushChanged() }
+        return creation.response(under: "/v1/pushes", status: status)
     }
 
     // MARK: Showing
@@ -184,11 +159,8 @@ struct PushRoutes: RouteCollection {
     )
     private static let since = Field.optional("since", .time, "Only pushes created since then.")
     private static let until = Field.optional("until", .time, "Only pushes created before then.")
-    private static let unfinished = Field.optional(
+    private static let unfinished = Field.flag(
         "unfinished",
-        .boolean,
-        default: false,
-        shown: false,
         "Whether only pushes that have not ended are listed."
     )
 
@@ -235,7 +207,7 @@ struct PushRoutes: RouteCollection {
     )
 
     @Sendable private func show(_ call: Call) async throws -> Response {
-        try await summary(Self.id(call))
+        .json(PushSummary.shape.json(try await push(Self.id(call))))
     }
 
     private static let batchState = Field.optional("state", Kind<BatchState>.choice, "Only batches in this state.")
@@ -292,17 +264,13 @@ struct PushRoutes: RouteCollection {
 
     @Sendable private func watch(_ call: Call) async throws -> Response {
         let id = try Self.id(call)
-        guard let push = try await pushes.summary(id) else { throw Self.notFound }
-        return events.response(push, on: call.request.loop) { try await pushes.summary(id) }
+        return events.response(try await push(id), on: call.request.loop) { try await pushes.summary(id) }
     }
 
     // MARK: Controlling
 
-    private static let uncertain = Field.optional(
+    private static let uncertain = Field.flag(
         "uncertain",
-        .boolean,
-        default: false,
-        shown: false,
         "Whether batches of which it is unknown whether Kakao accepted them are sent again too. Users may be reached twice."
     )
 
@@ -333,12 +301,9 @@ struct PushRoutes: RouteCollection {
             retriesUncertain: retriesUncertain,
             recording: call.auditRecord(of: .object(id.lowercased))
         )
-        guard !isChanged else {
-            notices.pushChanged()
-            return try await summary(id)
-        }
-        guard let push = try await pushes.summary(id) else { throw Self.notFound }
-        guard control.event.after.contains(push.state) else { throw Self.cannot(control.rawValue, push) }
+        if isChanged { notices.pushChanged() }
+        let push = try await push(id)
+        guard isChanged || control.event.after.contains(push.state) else { throw Self.cannot(control.rawValue, push) }
         return .json(PushSummary.shape.json(push))
     }
 
@@ -355,9 +320,9 @@ struct PushRoutes: RouteCollection {
 
     static var notFound: Problem { Problem(of: .notFound, "There is no such push.") }
 
-    func summary(_ id: UUID) async throws -> Response {
+    func push(_ id: UUID) async throws -> PushSummary {
         guard let push = try await pushes.summary(id) else { throw Self.notFound }
-        return .json(PushSummary.shape.json(push))
+        return push
     }
 }
 

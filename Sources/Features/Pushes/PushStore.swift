@@ -6,33 +6,29 @@ import Postgres
 struct PushStore: Sendable {
     let pool: PostgresPool
 
-    enum Creation: Sendable {
-        case created
-        /// A repetition of an earlier request, with its response.
-        case repeated(pushID: UUID, answer: [UInt8])
-        /// Another request has used the key.
-        case keyInUse
-        /// The push refers to an audience or a push that does not exist, or to a push whose users it cannot leave out.
-        case invalid(NewPush.NamedObject)
-    }
-
     /// Stores a push to be prepared and sent. Returns after it is committed.
     ///
     /// - Parameters:
     ///   - answer: The response to the request and to its repetitions.
     ///   - now: The time of the request.
+    /// - Throws: ``Problem`` if another request has used the key, or if the push refers to an audience or a push that does not exist, or
+    ///   to a push whose users it cannot leave out; ``PostgresError``.
     func create(_ push: NewPush, idempotency: Idempotency?, answer: [UInt8], now: Date) async throws -> Creation {
         let create = CreatePush(push: push, idempotency: idempotency, response: answer, now: now)
-        guard try await pool.write(create).isEmpty else { return .created }
+        guard try await pool.write(create).isEmpty else { return Creation(id: push.id, body: answer) }
         if let earlier = try await earlierCreation(idempotency) { return earlier }
         let object = try await pool.read(FindInvalidObject(push: push)).first ?? nil
-        return .invalid(object ?? .audience)
+        throw (object ?? .audience).problem
     }
 
     /// Returns the outcome of an earlier request with an idempotency key; `nil` if there is none.
+    ///
+    /// - Throws: ``Problem`` 422 if another request has used the key; ``PostgresError``.
     func earlierCreation(_ idempotency: Idempotency?) async throws -> Creation? {
-        guard let idempotency else { return nil }
-        return try await pool.read(FindIdempotentRequest(idempotency: idempotency)).first
+        guard let idempotency, let found = try await pool.read(FindIdempotentRequest(idempotency: idempotency)).first
+        else { return nil }
+        guard let earlier = found else { throw Idempotency.keyInUse }
+        return earlier
     }
 }
 
@@ -48,12 +44,6 @@ struct FindIdempotentRequest: PostgresStatement {
 
     let idempotency: Idempotency
 
-    var parameters: [PostgresValue] {
-        [.bytes(idempotency.operatorKey), .text(idempotency.key), .bytes(idempotency.digest)]
-    }
-
-    static func decode(_ row: PostgresRow) throws -> PushStore.Creation {
-        let (pushID, answer, isSame) = try row.decode(UUID.self, [UInt8].self, Bool.self)
-        return isSame ? .repeated(pushID: pushID, answer: answer) : .keyInUse
-    }
+    var parameters: [PostgresValue] { idempotency.parameters }
+    static func decode(_ row: PostgresRow) throws -> Creation? { try Creation.decode(row) }
 }

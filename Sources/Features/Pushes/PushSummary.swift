@@ -15,7 +15,7 @@ struct PushSummary: Sendable {
     let createdByKey: UUID?
     let kind: PushKind?
     let state: PushState
-    let reason: String?
+    var reason: String?
     /// The audience as it is shown: a JSON object.
     let audience: [UInt8]
     /// Whether the audience are the testers of the settings.
@@ -25,27 +25,27 @@ struct PushSummary: Sendable {
     /// Whether it waits for an approval.
     let awaitsApproval: Bool
     /// The name of the operator key that approved it.
-    let approvedBy: String?
-    let approvedAt: Date?
+    var approvedBy: String?
+    var approvedAt: Date?
     /// The name of the operator key that last paused, canceled or rejected it; `nil` once it was resumed.
-    let stoppedBy: String?
+    var stoppedBy: String?
     /// When the same message was last sent to a tester.
     let lastTestedAt: Date?
     /// The users who are left out, as it is shown: a JSON object.
     let exclusion: [UInt8]?
     /// The excluded pushes that it waits for.
-    let waitsFor: [UUID]
+    var waitsFor: [UUID] = []
     /// The time until which advertising has to wait; `nil` if the push does not wait for it.
-    let waitsUntil: Date?
+    var waitsUntil: Date?
     let delivery: Delivery
     let usersPerSecond: Int32?
     let sendAt: Date?
     let expiresAt: Date?
     let createdAt: Date
-    let startedAt: Date?
-    let finishedAt: Date?
-    let users: PushCounts
-    let batches: PushCounts
+    var startedAt: Date?
+    var finishedAt: Date?
+    var users = PushCounts()
+    var batches = PushCounts()
 }
 
 extension PushSummary {
@@ -132,16 +132,42 @@ extension PushSummary {
         guard state == .sending, let startedAt, finished > 0, users.pending > 0 else { return nil }
         let now = Date()
         let remaining = now.timeIntervalSince(startedAt) * Double(users.pending) / Double(finished)
-        guard (0...Self.longestEstimate).contains(remaining) else { return nil }
+        guard (0...Self.maxEstimateSeconds).contains(remaining) else { return nil }
         return now + remaining
     }
 
     /// The longest time until an estimated end: a year, in seconds.
-    private static let longestEstimate = 365 * 86_400.0
+    private static let maxEstimateSeconds = 365 * 86_400.0
 }
 
 extension PushSummary {
-    /// Decodes a row of ``ReadPush`` and ``ListPushes``.
+    /// The columns of `push` and its `counts` that ``init(_:)`` decodes. `$1` are the hours for advertising.
+    static let columns: SQL = """
+        push.users, push.users_skipped, counts.may_repeat, push.next_number - 1, counts.states, counts.users, counts.batches,
+            push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience,
+            push.to_testers, push.counted_users,
+            push_awaits_approval(
+                push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
+            ),
+            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version),
+            push.exclusion, push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
+            CASE
+                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
+                    THEN advertising_begins($1)
+            END,
+            push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at
+        """
+
+    /// The counts of `push`.
+    static let counts: SQL = """
+        (
+                    SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
+                        COALESCE(array_agg(batches), '{}') AS batches, COALESCE(sum(may_repeat), 0)::bigint AS may_repeat
+                    FROM push_counts
+                    WHERE push_id = push.id
+                )
+        """
+
     init(_ row: PostgresRow) throws {
         self = try row.decode { column in
             var users = try PushCounts(total: column.next(), skipped: column.next(), mayRepeat: column.next())

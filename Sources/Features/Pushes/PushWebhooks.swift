@@ -9,7 +9,7 @@ import Schemas
 enum PushWebhooks {
     static func source(_ settings: Locked<PushSettings>) -> WebhookSource {
         WebhookSource("pushes", [.pushProposed, .pushDone, .pushHalted, .pushExpired], key: .uuid) { pool, range in
-            let pushes = PushReads(pool: pool, settings)
+            let pushes = PushReads(pool: pool, settings: settings)
             var events: [WebhookEvent] = []
             for row in try await pool.read(ListPushWebhooks(range: range)) {
                 guard let push = try await pushes.summary(row.id) else { continue }
@@ -42,16 +42,9 @@ struct ListPushWebhooks: WebhookStatement {
         LIMIT $4
         """
 
-    struct Row: Sendable {
-        let xid: String
-        let changedAt: Date
-        let id: UUID
-    }
-
     let range: WebhookRange
 
-    static func decode(_ row: PostgresRow) throws -> Row {
-        let (xid, changedAt, id) = try row.decode(String.self, Date.self, UUID.self)
-        return Row(xid: xid, changedAt: changedAt, id: id)
+    static func decode(_ row: PostgresRow) throws -> (xid: String, changedAt: Date, id: UUID) {
+        try row.decode(String.self, Date.self, UUID.self)
     }
 }

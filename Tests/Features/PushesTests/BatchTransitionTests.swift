@@ -171,3 +171,19 @@ private struct StoredBatch {
         }
     }
 }
+
+extension BatchEvent {
+    /// The columns that the event sets.
+    fileprivate var columns: Set<String> {
+        let answer: Set = ["kakao_status", "kakao_code", "kakao_message"]
+        return switch self {
+        case .claim: ["state", "attempts", "claims", "lease"]
+        case .accept, .fail, .loseResponse: answer.union(["state", "finished_at", "lease", "may_repeat"])
+        case .postpone: answer.union(["state", "next_attempt_at", "lease", "may_repeat", "finished_at"])
+        case .release: answer.union(["state", "next_attempt_at", "lease", "attempts", "finished_at"])
+        case .split: answer.union(["state", "next_attempt_at", "lease", "attempts", "origin", "user_ids", "users"])
+        case .reclaim, .abandon: answer.union(["state", "next_attempt_at", "lease", "finished_at", "may_repeat"])
+        case .retry, .retryUncertain: ["state", "attempts", "next_attempt_at", "finished_at", "may_repeat"]
+        }
+    }
+}

@@ -514,13 +514,13 @@ import Testing
                 // Reads of the audience wait for this lock.
                 _ = try await transaction.query("LOCK TABLE devices IN ACCESS EXCLUSIVE MODE")
                 try await withThrowingTaskGroup(of: Int.self) { group in
-                    for _ in 1...DryRuns.maximum {
+                    for _ in 1...DryRuns.maxConcurrentRuns {
                         group.addTask { try await service.api.post("/v1/pushes", json: body).status }
                     }
                     try await eventually("the dry runs wait") {
                         let waiting = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
                         return try await service.database.count("\(waiting) AND query LIKE '%/* ReadPhones */%'")
-                            == DryRuns.maximum
+                            == DryRuns.maxConcurrentRuns
                     }
                     let refused = try await service.api.post("/v1/pushes", json: body)
                     #expect(refused.status == 503)

@@ -43,20 +43,21 @@ import Testing
                 WHERE push_id = '\(old.split(separator: "/").last ?? "")'
                 """
             )
-            let store = HousekeepingStore(pool: service.database.pool)
+            let pool = service.database.pool
+            let store = HousekeepingStore(pool: pool)
             let push = try #require(try await store.expiredPush(retentionDays: 30))
             #expect("/v1/pushes/\(push.lowercased)" == old)
             // Rows are removed in small steps, and the push is kept while rows are left.
-            #expect(try await store.remove(.batches, of: push, limit: 2) == 2)
-            #expect(try await store.remove(.batches, of: push, limit: 2) == 1)
-            #expect(try await store.remove(.batches, of: push, limit: 2) == 0)
-            for table in [HousekeepingStore.Table.claims, .parts] {
-                try await store.remove(push)
-                #expect(try await service.api.get(old).status == 200, "before \(table) are removed")
-                #expect(try await store.remove(table, of: push, limit: 2) == 1)
-                #expect(try await store.remove(table, of: push, limit: 2) == 0)
+            for count in [2, 1, 0] {
+                #expect(try await pool.write(DeletePushBatches(pushID: push, limit: 2)) == count)
             }
-            try await store.remove(push)
+            try await pool.write(DeletePush(id: push))
+            #expect(try await service.api.get(old).status == 200, "before claims are removed")
+            for count in [1, 0] { #expect(try await pool.write(DeletePushClaims(pushID: push, limit: 2)) == count) }
+            try await pool.write(DeletePush(id: push))
+            #expect(try await service.api.get(old).status == 200, "before parts are removed")
+            for count in [1, 0] { #expect(try await pool.write(DeletePushParts(pushID: push, limit: 2)) == count) }
+            try await pool.write(DeletePush(id: push))
             #expect(try await store.expiredPush(retentionDays: 30) == nil)
 
             #expect(try await service.api.get(old).status == 404)
@@ -104,7 +105,7 @@ import Testing
             try await service.database.pool.write("UPDATE pushes SET finished_at = now() - interval '31 days'")
             let id = try #require(try await store.expiredPush(retentionDays: 30))
             // Another server is still removing its batches.
-            try await store.remove(id)
+            try await service.database.pool.write(DeletePush(id: id))
             #expect(try await service.api.users(push) == counts(250, sent: 250))
             #expect(try await service.database.count("idempotency_keys") == 1)
         }

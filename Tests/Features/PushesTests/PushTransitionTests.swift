@@ -158,7 +158,7 @@ private struct StoredPush {
         let preparation = PreparationStore.Preparation(
             pushID: id,
             audience: .everyone,
-            exclusion: nil,
+            exclusion: ExcludedUsers(),
             platforms: [],
             isRetry: false,
             position: 0

@@ -144,7 +144,7 @@ import Testing
         let preparation = PreparationStore.Preparation(
             pushID: id,
             audience: .everyone,
-            exclusion: nil,
+            exclusion: ExcludedUsers(),
             platforms: [],
             isRetry: false,
             position: 0
@@ -204,7 +204,7 @@ import Testing
             FindPush(id: id),
             FindPushUser(pushID: id, userID: 1),
             SearchPushesForUser(userID: 1, since: now, before: nil, limit: 1),
-            ListUsersOfBatches(pushID: id, state: .failed, after: 0, limit: 1),
+            ListUsersOfBatches(pushID: id, state: "failed", after: 0, limit: 1),
             ListPreparations(limit: 1, hours: hours),
             StorePushPart(preparation: preparation, page: page, users: 1, ids: UserIDBytes([1])),
             RetryBatches(pushID: id, limit: 1),

@@ -1,3 +1,4 @@
+import Locking
 package import Postgres
 import Settings
 
@@ -46,6 +47,11 @@ package struct AdvertisingHours: Sendable, Equatable {
 extension PushSettings {
     /// The hours for advertising in their time zone, as the parameter of statements.
     var hours: PostgresValue { advertisingHours.parameter(in: timeZone) }
+}
+
+extension Locked<PushSettings> {
+    /// The hours for advertising at present, as the parameter of statements.
+    var hours: PostgresValue { withLock { $0.hours } }
 }
 
 extension SettingKind where Value == AdvertisingHours {

@@ -5,36 +5,40 @@ import Schemas
 
 // Approval of pushes: an operator other than the creator agrees to a push, or rejects it.
 extension PushRoutes {
-    static let approving = Operation<PushRoutes>(
-        OperationDeclaration(
-            "approvePush",
-            .post,
-            "/v1/pushes/{id}/approve",
-            .operator(.approve),
-            "Approves a push that another key has created. It is then sent.",
-            path: [id],
-            answers: [.json(.ok, PushSummary.shape, "The push.")],
-            problems: [.notFound, .wrongState, .ownPush],
-            auditing: .handler
-        )
-    ) { routes in { try await routes.decide($0, .approve) } }
+    static let approving = deciding(
+        "approve",
+        "Approves a push that another key has created. It is then sent."
+    ) { _ in .approve }
 
     private static let reason = Field.optional("reason", .text(1...500), "Why, for the other operators.")
 
-    static let rejecting = Operation<PushRoutes>(
-        OperationDeclaration(
-            "rejectPush",
-            .post,
-            "/v1/pushes/{id}/reject",
-            .operator(.approve),
-            "Rejects a push that waits for an approval. It is then canceled.",
-            path: [id],
-            body: .fields([reason]),
-            answers: [.json(.ok, PushSummary.shape, "The push.")],
-            problems: [.notFound, .wrongState, .ownPush],
-            auditing: .handler
-        )
-    ) { routes in { try await routes.decide($0, .reject(reason: $0[reason])) } }
+    static let rejecting = deciding(
+        "reject",
+        "Rejects a push that waits for an approval. It is then canceled.",
+        body: .fields([reason])
+    ) { .reject(reason: try $0[reason]) }
+
+    private static func deciding(
+        _ verb: String,
+        _ summary: String,
+        body: OperationDeclaration.Body = .none,
+        _ decision: @escaping @Sendable (Call) throws -> PushStore.Decision
+    ) -> Operation<PushRoutes> {
+        Operation(
+            OperationDeclaration(
+                "\(verb)Push",
+                .post,
+                "/v1/pushes/{id}/\(verb)",
+                .operator(.approve),
+                summary,
+                path: [id],
+                body: body,
+                answers: [.json(.ok, PushSummary.shape, "The push.")],
+                problems: [.notFound, .wrongState, .ownPush],
+                auditing: .handler
+            )
+        ) { routes in { try await routes.decide($0, decision($0)) } }
+    }
 
     private func decide(_ call: Call, _ decision: PushStore.Decision) async throws -> Response {
         let id = try Self.id(call)
@@ -44,10 +48,10 @@ extension PushRoutes {
         let record = call.auditRecord(of: .object(id.lowercased), reason: reason)
         guard try await !store.decide(id, decision, by: key, recording: record) else {
             notices.pushChanged()
-            return try await summary(id)
+            return .json(PushSummary.shape.json(try await push(id)))
         }
         try await store.expireProposals()
-        guard let push = try await pushes.summary(id) else { throw Self.notFound }
+        let push = try await push(id)
         if push.awaitsApproval || push.approvedAt != nil, push.createdByKey == key.id {
             throw Problem(
                 of: .ownPush,

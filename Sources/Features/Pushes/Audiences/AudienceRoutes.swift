@@ -14,7 +14,7 @@ struct AudienceRoutes: RouteCollection {
     /// uploaded users.
     static let maximumUploads = 2
     /// The number of bytes that are sent to PostgreSQL at a time.
-    private static let bytesAtATime = 64 * 1024
+    private static let bytesPerWrite = 64 * 1024
 
     let store: AudienceStore
     let uploads: ConcurrencyLimit
@@ -74,9 +74,9 @@ struct AudienceRoutes: RouteCollection {
             if lines.isHopeless { break }
             // After the first bad line, no more rows are sent.
             if !lines.badLines.isEmpty {
-                _ = rows.take()
-            } else if rows.bytes.count >= bytesAtATime {
-                try await writer.write(rows.take())
+                _ = rows.drain()
+            } else if rows.bytes.count >= bytesPerWrite {
+                try await writer.write(rows.drain())
             }
         }
         if !lines.isHopeless { lines.end { rows.append($0) } }
@@ -84,8 +84,8 @@ struct AudienceRoutes: RouteCollection {
         guard rows.count > 0 else {
             throw Problem(of: .emptyAudience, "The body contains no user id. An audience needs at least one.")
         }
-        rows.end()
-        try await writer.write(rows.take())
+        rows.appendTrailer()
+        try await writer.write(rows.drain())
     }
 
     private static func badLines(_ numbers: [Int]) -> Problem {

@@ -8,11 +8,7 @@ struct AudienceStore: Sendable {
     /// slow disk, sorting ten million users takes a minute.
     private static let statementTimeout = Duration.seconds(600)
 
-    private let pool: PostgresPool
-
-    init(pool: PostgresPool) {
-        self.pool = pool
-    }
+    let pool: PostgresPool
 
     /// Replaces the users of an audience, or creates it, in one step after the last user is stored.
     ///

@@ -41,7 +41,7 @@ package struct UserIDLines {
         if !badLines.isEmpty { bytesAfterBadLine += piece.count }
         for octet in piece {
             switch (state, octet) {
-            case (.number, UInt8(ascii: "0")...UInt8(ascii: "9")): take(octet & 0xF)
+            case (.number, UInt8(ascii: "0")...UInt8(ascii: "9")): append(octet & 0xF)
             case (_, UInt8(ascii: "\n")): endLine(body)
             case (.number, UInt8(ascii: "\r")): state = .afterCarriageReturn
             case (.bad, _): break
@@ -58,7 +58,7 @@ package struct UserIDLines {
         }
     }
 
-    private mutating func take(_ digit: UInt8) {
+    private mutating func append(_ digit: UInt8) {
         guard digits < Self.maximumDigits, digit > 0 || digits > 0 else { return refuse() }
         value = value * 10 + UInt64(digit)
         digits += 1

@@ -10,7 +10,7 @@ struct UserIDRows {
 
     /// The bytes to send next.
     private(set) var bytes = header
-    /// The number of rows so far, including those already taken.
+    /// The number of rows so far, including those already drained.
     private(set) var count = 0
 
     mutating func append(_ id: Int64) {
@@ -20,12 +20,12 @@ struct UserIDRows {
     }
 
     /// Appends the end of the data.
-    mutating func end() {
+    mutating func appendTrailer() {
         bytes += Self.trailer
     }
 
     /// Removes and returns the bytes to send next.
-    mutating func take() -> [UInt8] {
+    mutating func drain() -> [UInt8] {
         var taken: [UInt8] = []
         taken.reserveCapacity(bytes.count)
         swap(&taken, &bytes)

@@ -8,9 +8,9 @@ import Postgres
 /// time.
 struct ExcludedUsers: Sendable {
     /// The number of parts of an audience that are read at a time, of up to a thousand users each.
-    private static let audienceParts = 50
+    private static let maxAudiencePartsPerRead = 50
     /// The number of parts of a push that are read at a time, of up to fifty thousand users each.
-    private static let pushParts = 4
+    private static let maxPushPartsPerRead = 4
 
     /// The tag that all of a user's devices need.
     struct Consent: Sendable {
@@ -19,12 +19,12 @@ struct ExcludedUsers: Sendable {
         let platforms: [String]
     }
 
-    let tags: [String]
+    var tags: [String] = []
     /// The parts of the stored audience.
-    let partsID: UUID?
-    let pushes: [UUID]
+    var partsID: UUID?
+    var pushes: [UUID] = []
     /// Leaves out all users who have not consented; `nil` if no consent is needed.
-    let consent: Consent?
+    var consent: Consent?
 
     /// A push whose users cannot be left out, because retention has deleted them.
     struct PushRemoved: Error, CustomStringConvertible {
@@ -56,13 +56,13 @@ struct ExcludedUsers: Sendable {
     }
 
     private func subtractAudience(_ partsID: UUID, from userIDs: inout [Int64], _ pool: PostgresPool) async throws {
-        try await Self.subtractParts(from: &userIDs, atATime: Self.audienceParts) { users, number in
+        try await Self.subtractParts(from: &userIDs, atATime: Self.maxAudiencePartsPerRead) { users, number in
             try await pool.queryAlone(
                 ListAudiencePartsBetween(
                     partsID: partsID,
                     users: users,
                     after: number,
-                    limit: Self.audienceParts
+                    limit: Self.maxAudiencePartsPerRead
                 )
             )
         }
@@ -70,9 +70,9 @@ struct ExcludedUsers: Sendable {
 
     private func subtractUsers(of push: UUID, from userIDs: inout [Int64], _ pool: PostgresPool) async throws {
         userIDs.subtract(try await pool.queryAlone(ReadUsersReachedByBatch(pushID: push)).first ?? [])
-        try await Self.subtractParts(from: &userIDs, atATime: Self.pushParts) { users, number in
+        try await Self.subtractParts(from: &userIDs, atATime: Self.maxPushPartsPerRead) { users, number in
             try await pool.queryAlone(
-                ListReachedParts(pushID: push, users: users, after: number, limit: Self.pushParts)
+                ListReachedParts(pushID: push, users: users, after: number, limit: Self.maxPushPartsPerRead)
             )
         }
         // Retention marks a push before it deletes any of it.

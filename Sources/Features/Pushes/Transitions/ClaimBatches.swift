@@ -14,7 +14,8 @@ extension BatchStore {
     /// - Returns: Up to twice as many batches as wanted: as many that were tried before, and as many that were not. For
     ///   a push with a rate limit, at most as many as wanted, and as many as the rate allows for all servers together.
     func claim(_ shares: [Share], lease: UUID) async throws -> ClaimedBatches {
-        ClaimedBatches(try await pool.write(ClaimBatches(shares: shares, lease: lease, hours: hours)), lease: lease)
+        let claim = ClaimBatches(shares: shares, lease: lease, hours: settings.hours)
+        return ClaimedBatches(try await pool.write(claim), lease: lease)
     }
 }
 

@@ -3,12 +3,12 @@ import Postgres
 
 extension PreparationStore {
     /// The maximum number of batches that one statement makes waiting. It locks the push for some tens of milliseconds.
-    private static let retriedBatches: Int32 = 2000
+    private static let maxBatchesPerRetry: Int32 = 2000
 
     /// Makes the next failed batches of a retried push waiting, and its uncertain ones if requested. Returns whether
     /// these were the last.
     func retryBatches(of id: UUID) async throws -> Bool {
-        try await pool.write(RetryBatches(pushID: id, limit: Self.retriedBatches)).first ?? true
+        try await pool.write(RetryBatches(pushID: id, limit: Self.maxBatchesPerRetry)).first ?? true
     }
 }
 

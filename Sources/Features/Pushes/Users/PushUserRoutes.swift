@@ -10,7 +10,7 @@ struct PushUserRoutes: RouteCollection {
     static let operations = [showing, listing, exporting]
 
     /// The time before now in which the pushes of a user are searched for: 31 days.
-    private static let searched: TimeInterval = 31 * 86_400
+    private static let searchedSeconds: TimeInterval = 31 * 86_400
 
     let store: PushUserStore
 
@@ -79,7 +79,7 @@ struct PushUserRoutes: RouteCollection {
 
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<UUID>(call)
-        let first = Date() - Self.searched
+        let first = Date() - Self.searchedSeconds
         let (pushes, next) = try await store.pushes(
             ofUser: call[Self.uuid],
             since: max(call[Self.since] ?? first, first),
@@ -91,20 +91,13 @@ struct PushUserRoutes: RouteCollection {
 
     // MARK: The failed and uncertain users of a push
 
-    /// A state whose users can be exported.
-    private enum ExportedState: String, CaseIterable, Sendable {
-        case failed
-        case uncertain
-
-        var batchState: BatchState {
-            switch self {
-            case .failed: .failed
-            case .uncertain: .uncertain
-            }
-        }
-    }
-
-    private static let state = Field.required("state", Kind<ExportedState>.choice, "The state of the users' batches.")
+    /// The states whose users can be exported.
+    private static let exportedStates = [BatchState.failed, .uncertain]
+    private static let state = Field.required(
+        "state",
+        .text(oneOf: exportedStates.map(\.rawValue)),
+        "The state of the users' batches."
+    )
 
     private static let exporting = Operation(
         OperationDeclaration(
@@ -125,7 +118,7 @@ struct PushUserRoutes: RouteCollection {
     )
 
     @Sendable private func export(_ call: Call) async throws -> Response {
-        let (id, state) = (try PushRoutes.id(call), try call[Self.state].batchState)
+        let (id, state) = (try PushRoutes.id(call), try call[Self.state])
         guard let isRemoved = try await store.isRemoved(id) else { throw PushRoutes.notFound }
         guard !isRemoved else { throw Self.pushRemoved }
         return try await .export("text/plain") { [store] last in

@@ -5,11 +5,11 @@ import Postgres
 /// `migrations/functions/push_user_batch.sql` explains how.
 struct PushUserStore: Sendable {
     /// The number of pushes that one statement searches for a user. A push of a million users takes about a millisecond.
-    private static let searchedPushes = 100
+    private static let maxPushesPerSearch = 100
     /// The maximum number of these statements for a page.
-    private static let searches = 10
+    private static let maxSearchesPerPage = 10
     /// The number of batches whose users are read at a time, of up to a hundred users each.
-    private static let exportedBatches = 100
+    private static let maxBatchesPerRead = 100
 
     let pool: PostgresPool
 
@@ -44,15 +44,15 @@ struct PushUserStore: Sendable {
     ) async throws -> (pushes: [PushUser], next: UUID?) {
         var found: [PushUser] = []
         var last = before
-        for _ in 0..<Self.searches {
-            let search = SearchPushesForUser(userID: userID, since: since, before: last, limit: Self.searchedPushes)
+        for _ in 0..<Self.maxSearchesPerPage {
+            let search = SearchPushesForUser(userID: userID, since: since, before: last, limit: Self.maxPushesPerSearch)
             let pushes = try await pool.queryAlone(search)
             for push in pushes {
                 last = push.id
                 if let user = push.user { found.append(user) }
                 if found.count == limit { return (found, last) }
             }
-            guard pushes.count == Self.searchedPushes else { return (found, nil) }
+            guard pushes.count == Self.maxPushesPerSearch else { return (found, nil) }
         }
         return (found, last)
     }
@@ -74,8 +74,10 @@ struct PushUserStore: Sendable {
     /// - Parameters:
     ///   - state: `failed` or `uncertain`.
     ///   - batch: The batch after which the returned ones begin.
-    func users(of pushID: UUID, _ state: BatchState, after batch: Int32) async throws -> [BatchUsers] {
-        try await pool.read(ListUsersOfBatches(pushID: pushID, state: state, after: batch, limit: Self.exportedBatches))
+    func users(of pushID: UUID, _ state: String, after batch: Int32) async throws -> [BatchUsers] {
+        try await pool.read(
+            ListUsersOfBatches(pushID: pushID, state: state, after: batch, limit: Self.maxBatchesPerRead)
+        )
     }
 }
 
@@ -91,41 +93,33 @@ struct SearchedPush: Sendable {
 }
 
 extension SearchedPush {
-    /// Decodes the columns of ``FindPushUser`` and ``SearchPushesForUser``.
+    /// The columns of `push`, and of the batch `found`, that ``init(_:)`` decodes.
+    fileprivate static let columns: SQL = """
+        id, removed_at IS NOT NULL, prepared_at IS NOT NULL, batch IS NOT NULL, name, created_at, push.state, batch, found.state, attempts,
+            may_repeat, kakao_status, kakao_code, kakao_message, found.finished_at
+        """
+
     fileprivate init(_ row: PostgresRow) throws {
         self = try row.decode { column in
             let id = try column.next(UUID.self)
-            let name = try column.next(String?.self)
-            let createdAt = try column.next(Date.self)
-            let pushState = try PushState(rawValue: column.next())
             let isRemoved = try column.next(Bool.self)
             let isPrepared = try column.next(Bool.self)
-            let batch = try column.next(Int32?.self)
-            let state = try column.next(String?.self).flatMap(BatchState.init(rawValue:))
-            let attempts = try column.next(Int32?.self)
-            let mayRepeat = try column.next(Bool?.self)
-            let kakaoStatus = try column.next(Int32?.self)
-            let kakaoCode = try column.next(Int32?.self)
-            let kakaoMessage = try column.next(String?.self)
-            let finishedAt = try column.next(Date?.self)
-            var user: PushUser?
-            if let batch, let attempts, let mayRepeat, let state, let pushState {
-                user = PushUser(
-                    pushID: id,
-                    pushName: name,
-                    createdAt: createdAt,
-                    pushState: pushState,
-                    batch: batch,
-                    state: state,
-                    attempts: attempts,
-                    mayRepeat: mayRepeat,
-                    kakaoStatus: kakaoStatus,
-                    kakaoCode: kakaoCode,
-                    kakaoMessage: kakaoMessage,
-                    finishedAt: finishedAt
-                )
-            }
-            return SearchedPush(id: id, isRemoved: isRemoved, isPrepared: isPrepared, user: user)
+            let isFound = try column.next(Bool.self)
+            let user = try PushUser(
+                pushID: id,
+                pushName: column.next(),
+                createdAt: column.next(),
+                pushState: PushState(rawValue: column.next()) ?? .halted,
+                batch: column.next(Int32?.self) ?? 0,
+                state: BatchState(rawValue: column.next(String?.self) ?? "") ?? .waiting,
+                attempts: column.next(Int32?.self) ?? 0,
+                mayRepeat: column.next(Bool?.self) ?? false,
+                kakaoStatus: column.next(),
+                kakaoCode: column.next(),
+                kakaoMessage: column.next(),
+                finishedAt: column.next()
+            )
+            return SearchedPush(id: id, isRemoved: isRemoved, isPrepared: isPrepared, user: isFound ? user : nil)
         }
     }
 }
@@ -133,9 +127,8 @@ extension SearchedPush {
 /// Searches for a user in a push. Returns no row if there is no such push.
 struct FindPushUser: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, name, created_at, pushes.state, removed_at IS NOT NULL, prepared_at IS NOT NULL, batch, found.state, attempts,
-            may_repeat, kakao_status, kakao_code, kakao_message, found.finished_at
-        FROM pushes
+        SELECT \(SearchedPush.columns)
+        FROM pushes AS push
         LEFT JOIN LATERAL push_user(id, $2) AS found ON removed_at IS NULL
         WHERE id = $1
         """
@@ -150,10 +143,9 @@ struct FindPushUser: PostgresStatement {
 /// Searches for a user in up to `limit` pushes, the latest first. Returns every push that was searched.
 struct SearchPushesForUser: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, name, created_at, push.state, false, prepared_at IS NOT NULL, batch, found.state, attempts, may_repeat,
-            kakao_status, kakao_code, kakao_message, found.finished_at
+        SELECT \(SearchedPush.columns)
         FROM (
-            SELECT id, name, created_at, state, prepared_at
+            SELECT id, name, created_at, state, prepared_at, removed_at
             FROM pushes
             WHERE created_at >= $2
                 -- An id is made just before its push is created.
@@ -213,13 +205,13 @@ struct ListUsersOfBatches: PostgresStatement {
         """
 
     let pushID: UUID
-    let state: BatchState
+    let state: String
     /// The last batch of the previous page; 0 for the first page.
     let after: Int32
     let limit: Int
 
     var parameters: [PostgresValue] {
-        [.uuid(pushID), .text(state.rawValue), .int32(after), .int64(Int64(limit))]
+        [.uuid(pushID), .text(state), .int32(after), .int64(Int64(limit))]
     }
     static func decode(_ row: PostgresRow) throws -> PushUserStore.BatchUsers {
         let (batch, ids) = try row.decode(Int32.self, [Int64].self)
