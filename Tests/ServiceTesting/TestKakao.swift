@@ -68,7 +68,7 @@ package struct TestKakao: Sendable {
     }
 
     /// Shares a message, and waits longer for the push server's response than Kakao, in case the machine is busy.
-    package func share(_ share: LinkShare) async -> LinkShareOutcome {
+    package func share(_ share: LinkShare) async -> CallbackOutcome {
         var share = share
         share.timeout = Self.callbackTimeout
         return await sandbox.share(share)
@@ -78,21 +78,21 @@ package struct TestKakao: Sendable {
     package func share(
         at address: String?,
         _ adjust: (inout LinkShare) -> Void = { _ in }
-    ) async throws -> LinkShareOutcome {
+    ) async throws -> CallbackOutcome {
         var share = try sandbox.linkShare(at: address ?? "")
         adjust(&share)
         return await self.share(share)
     }
 
     /// Sends an unlink notice, and waits longer for the push server's response than Kakao, in case the machine is busy.
-    package func unlink(_ notice: UnlinkNotice) async -> UnlinkOutcome {
+    package func unlink(_ notice: UnlinkNotice) async -> CallbackOutcome {
         var notice = notice
         notice.timeout = Self.callbackTimeout
         return await sandbox.unlink(notice)
     }
 
     /// Sends an account event, and waits longer for the push server's response than Kakao, in case the machine is busy.
-    package func send(_ event: AccountEvent) async throws -> AccountEventOutcome {
+    package func send(_ event: AccountEvent) async throws -> CallbackOutcome {
         var event = event
         event.timeout = Self.callbackTimeout
         return try await sandbox.send(event)

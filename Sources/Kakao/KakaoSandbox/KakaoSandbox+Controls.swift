@@ -9,8 +9,8 @@ extension KakaoSandbox {
     }
 
     /// Clears the deliveries and their counts. Tokens are kept.
-    package func forgetDeliveries() {
-        ledger.forgetDeliveries()
+    package func deleteDeliveries() {
+        ledger.deleteDeliveries()
     }
 
     /// Returns the oldest webhooks after a sequence number, at most `limit`.
@@ -19,8 +19,8 @@ extension KakaoSandbox {
     }
 
     /// Clears the webhooks that were received.
-    package func forgetWebhooks() {
-        webhooks.forgetWebhooks()
+    package func deleteWebhooks() {
+        webhooks.deleteWebhooks()
     }
 
     /// Returns the counts of the sends with a marker in their `custom_field`. The empty marker stands for sends without
@@ -35,7 +35,7 @@ extension KakaoSandbox {
     }
 
     /// The images that were uploaded and not deleted, the oldest first.
-    package var uploadedImages: [UploadedImage] { imageUploads.images }
+    package var uploadedImages: [SharedImage] { imageUploads.images }
 
     /// The number of uploads of images that were accepted, also of those that were deleted since.
     package var imageUploadCount: Int { imageUploads.count }
@@ -43,11 +43,6 @@ extension KakaoSandbox {
     /// Makes all further sends to a token fail. Ignored if 100,000 tokens are set to fail already.
     package func failToken(_ pushToken: String) {
         _ = ledger.failToken(pushToken)
-    }
-
-    /// Makes sends to all failing tokens succeed again.
-    package func healTokens() {
-        ledger.healTokens()
     }
 
     /// Adds a fault.
@@ -80,7 +75,7 @@ extension KakaoSandbox {
 
     /// Sets the push server's base URL for callbacks, which may be unknown when the sandbox is created.
     package func sendCallbacks(to url: String) {
-        link.setBaseURL(url)
+        callbacks.setBaseURL(url)
     }
 
     /// Returns the share that an address describes which opens KakaoTalk's friend picker.
@@ -91,20 +86,20 @@ extension KakaoSandbox {
     }
 
     /// Shares a message: calls the push server ``LinkShare/times`` times, if Kakao would, and returns the last outcome.
-    package func share(_ share: LinkShare) async -> LinkShareOutcome {
+    package func share(_ share: LinkShare) async -> CallbackOutcome {
         await link.share(share)
     }
 
     /// Simulates a user who unlinks the app: calls the push server once, and returns the outcome.
-    package func unlink(_ notice: UnlinkNotice) async -> UnlinkOutcome {
-        await unlink.send(notice, baseURL: link.baseURL)
+    package func unlink(_ notice: UnlinkNotice) async -> CallbackOutcome {
+        await unlink.send(notice)
     }
 
     /// Simulates a change of a user's account: calls the push server once, and returns the outcome.
     ///
     /// - Throws: `Problem` if no key can be generated.
-    package func send(_ event: AccountEvent) async throws -> AccountEventOutcome {
-        try await accountEvents.send(event, baseURL: link.baseURL)
+    package func send(_ event: AccountEvent) async throws -> CallbackOutcome {
+        try await accountEvents.send(event)
     }
 
     /// Returns the security event token of an event, without a call to the push server.
@@ -173,7 +168,7 @@ extension KakaoSandbox {
     ///
     /// - Throws: `Problem` if no key can be generated.
     package func publishedKeys() async throws -> JSONValue {
-        try JSONValue(parsing: await signingKeys.jwks())
+        try await signingKeys.publishedKeys()
     }
 
     /// Replaces the key that signs ID tokens and account events. Only the most recent older key stays published.
@@ -234,23 +229,5 @@ extension KakaoSandbox {
     /// The sandbox's counts.
     package var stats: SandboxStats {
         SandboxStats(ledger, faults, link, feedback)
-    }
-}
-
-extension SandboxStats {
-    init(_ ledger: Ledger, _ faults: FaultBoard, _ link: LinkCallback, _ feedback: FailureFeedback) {
-        let counts = ledger.counts()
-        self.init(
-            requests: faults.requests,
-            sends: counts.sends,
-            users: counts.users,
-            deliveries: counts.deliveries,
-            tokens: counts.tokens,
-            failingTokens: counts.failingTokens,
-            uncounted: counts.uncounted,
-            feedback: feedback.counts,
-            linkCallbacks: link.counts,
-            seed: faults.seed
-        )
     }
 }

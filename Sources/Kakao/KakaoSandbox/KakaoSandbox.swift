@@ -2,6 +2,7 @@ package import EventLoop
 import FoundationEssentials
 import HTTPClient
 import HTTPServer
+import HTTPTypes
 import KakaoAPI
 import Locking
 package import Logging
@@ -27,6 +28,7 @@ package final class KakaoSandbox: Sendable {
     let ledger: Ledger
     let imageUploads = ImageUploads()
     let faults: FaultBoard
+    let callbacks: CallbackSender
     let link: LinkCallback
     let unlink: UnlinkCall
     let accountEvents: AccountEventCall
@@ -66,8 +68,9 @@ package final class KakaoSandbox: Sendable {
         tokens = TokenStore(settings: settings)
         webhooks = WebhookReceiver(capacity: settings.maximumWebhooks)
         faults = FaultBoard(seed: settings.seed ?? .random(in: .min ... .max))
-        link = LinkCallback(client: client, settings: settings)
-        unlink = UnlinkCall(client: client, adminKey: settings.adminKey, appID: settings.appID)
+        callbacks = CallbackSender(client: client, settings: settings)
+        link = LinkCallback(sender: callbacks)
+        unlink = UnlinkCall(sender: callbacks, appID: settings.appID)
         feedback = FailureFeedback(client: client, loop: loop, logger: logger)
         self.logger = logger
 
@@ -77,12 +80,7 @@ package final class KakaoSandbox: Sendable {
         let files = OpenFiles(connections: serverSettings.maximumConnections, others: Self.otherFiles)
         serverSettings.maximumConnections = files.connections(limit: files.raiseLimit())
         certificate = try Self.addTLS(to: &serverSettings, settings)
-        var calls = KakaoCallServer(
-            settings: settings,
-            tokens: tokens,
-            faults: faults,
-            delays: delays
-        )
+        var calls = KakaoCallServer(settings: settings, tokens: tokens, faults: faults, delays: delays)
         loginControl = LoginControl(settings: settings, users: users, tokens: tokens, signingKeys: signingKeys)
         PushCalls(settings: settings, ledger: ledger, feedback: feedback).add(to: &calls)
         SharingCalls(settings: settings, uploads: imageUploads).add(to: &calls)
@@ -98,29 +96,25 @@ package final class KakaoSandbox: Sendable {
         userControl = UserControl(users: users)
         talkControl = TalkControl(talk: talk, users: users)
         accountEvents = AccountEventCall(
-            client: client,
+            sender: callbacks,
             restAPIKey: settings.restAPIKey,
             signingKeys: signingKeys,
             issuer: loginControl.issuer
         )
-        let control = ControlAPI(
-            settings: settings,
-            ledger: ledger,
-            faults: faults,
-            link: link,
-            unlink: unlink,
-            accountEvents: accountEvents
-        ) { [ledger, faults, link, feedback] in
-            SandboxStats(ledger, faults, link, feedback)
-        }
         var router = calls.router
-        control.addRoutes(to: &router)
+        router.control(.get, "/sandbox/stats") { [ledger, faults, link, feedback] _ in
+            SandboxStats(ledger, faults, link, feedback).response
+        }
+        PushControl(ledger: ledger).addRoutes(to: &router)
+        FaultControl(faults: faults).addRoutes(to: &router)
+        CallbackControl(settings: settings, unlink: unlink, accountEvents: accountEvents, link: link)
+            .addRoutes(to: &router)
         loginControl.addRoutes(to: &router)
         userControl.addRoutes(to: &router)
         talkControl.addRoutes(to: &router)
         StoryControl(stories: stories).addRoutes(to: &router)
         webhooks.addRoutes(to: &router)
-        let middleware: [any Middleware] = [AccessLog(logger: logger), FaultGate(faults: faults)]
+        let middleware: [any Middleware] = [AccessLog(logger: logger), faults]
         let application = Application(router: router, middleware: middleware, logger: logger)
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }
         port = server.port
@@ -160,7 +154,7 @@ package final class KakaoSandbox: Sendable {
     /// Stops accepting connections, aborts responses that a fault delays, completes other requests within 2 seconds,
     /// and closes all connections.
     package func shutdown() async {
-        delays.end()
+        delays.cancelAll()
         await server.shutdown(within: .seconds(2))
         await client.shutdown()
     }

@@ -1,5 +1,4 @@
 import Glibc
-import HTTPServer
 import Net
 
 /// The wall-clock time, for the timestamps in Kakao's responses.

@@ -239,9 +239,7 @@ extension Kind where Value == JSONObject {
             write: { $1.value(JSONValue.object($0)) }
         )
     }
-}
 
-extension Kind where Value == JSONObject {
     /// A JSON object of texts, numbers and booleans, or its text.
     package static var scalars: Kind {
         Kind(

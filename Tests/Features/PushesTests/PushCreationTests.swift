@@ -555,7 +555,7 @@ import Testing
             }
             let replayed = service.kakao.sandbox.deliveries()
             #expect(replayed.count == 150)
-            service.kakao.sandbox.forgetDeliveries()
+            service.kakao.sandbox.deleteDeliveries()
             try await service.api.waitUntilDone(service.api.create())
             let sent = service.kakao.sandbox.deliveries()
             #expect(Set(sent.map(\.userID)) == Set(replayed.map(\.userID)))

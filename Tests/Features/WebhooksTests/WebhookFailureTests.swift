@@ -103,7 +103,7 @@ import Testing
             let (api, kakao) = (service.api, service.kakao)
             try await api.linkCallback("first")
             _ = try await kakao.webhooks(.linkCallbackReceived, count: 1)
-            kakao.sandbox.forgetWebhooks()
+            kakao.sandbox.deleteWebhooks()
             kakao.sandbox.add(Self.fault(.status) { $0.status = 503 })
             for user in [1, 2] as [Int64] {
                 #expect(try await api.register(user, "token-\(user)").status == 200)

@@ -120,7 +120,7 @@ import Testing
             _ = try await kakao.webhooks(.pushDone, count: 1)
             let first = kakao.webhooks(.linkCallbackReceived)
             let pushed = kakao.webhooks(.pushDone)
-            kakao.sandbox.forgetWebhooks()
+            kakao.sandbox.deleteWebhooks()
             let body: JSONValue = ["since": .string(since), "types": ["link.*"]]
             #expect(try await api.post("/v1/webhooks/replay", json: body).status == 202)
             _ = try await kakao.webhooks(.linkCallbackReceived, count: 3)
@@ -178,7 +178,7 @@ import Testing
                 let callbacks = try await kakao.webhooks(.linkCallbackReceived, count: 3)
                 #expect(callbacks.map { $0["resource_id"] } == ["1", "2", "3"])
                 try await eventually("none waits") { try await api.webhookLag() == 0 }
-                kakao.sandbox.forgetWebhooks()
+                kakao.sandbox.deleteWebhooks()
                 let body: JSONValue = ["since": "2026-01-01T00:00:00Z"]
                 #expect(try await api.post("/v1/webhooks/replay", json: body).status == 202)
                 let again = try await kakao.webhooks(.linkCallbackReceived, count: 3)

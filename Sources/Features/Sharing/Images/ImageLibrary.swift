@@ -96,7 +96,7 @@ struct ImageLibrary: Sendable {
         let url: String
         do throws(KakaoError) {
             url = try await kakao.call(UploadImage(), as: .appKey, uploads: [KakaoUpload(claim.format, claim.bytes)])
-                .infos.original.url
+                .url
             guard url.hasPrefix("https://") || url.hasPrefix("http://") else {
                 throw KakaoError(kind: .badAnswer, credential: .appKey)
             }

@@ -1,6 +1,7 @@
 /// The `code` of a Kakao error, shared by all APIs of kapi.kakao.com (Kakao, "REST API: Response code").
 ///
-/// The list is incomplete and Kakao may add codes, so a code is stored as a number. The constants name the known ones.
+/// The list is incomplete and Kakao may add codes, so a code is stored as a number. The constants name those that the
+/// server or the sandbox uses.
 package struct KakaoErrorCode: RawRepresentable, Sendable, Hashable {
     package let rawValue: Int
 
@@ -26,8 +27,6 @@ extension KakaoErrorCode {
     package static let actionNotAllowed = KakaoErrorCode(rawValue: -6)
     /// The service behind the API is under maintenance or has a temporary fault (400).
     package static let underMaintenance = KakaoErrorCode(rawValue: -7)
-    /// A header field is invalid (400).
-    package static let invalidHeader = KakaoErrorCode(rawValue: -8)
     /// The API has been discontinued (400).
     package static let apiTerminated = KakaoErrorCode(rawValue: -9)
     /// A quota per minute, day or month is used up (400 or 429).
@@ -43,12 +42,8 @@ extension KakaoErrorCode {
     package static let userNotLinked = KakaoErrorCode(rawValue: -101)
     /// The user is already linked to the app (400).
     package static let userAlreadyLinked = KakaoErrorCode(rawValue: -102)
-    /// The Kakao Account is dormant or does not exist (400).
-    package static let accountMissing = KakaoErrorCode(rawValue: -103)
     /// The app has not defined this user property (400).
     package static let unknownUserProperty = KakaoErrorCode(rawValue: -201)
-    /// The app does not exist.
-    package static let appMissing = KakaoErrorCode(rawValue: -301)
     /// The app key or access token is invalid or expired, or the app does not allow calls from this IP address (401).
     package static let invalidCredential = KakaoErrorCode(rawValue: -401)
     /// The user has not consented to the access that the API needs (403).
@@ -56,26 +51,8 @@ extension KakaoErrorCode {
 
     // MARK: Age and signatures
 
-    /// The user's age must be verified first.
-    package static let ageVerificationRequired = KakaoErrorCode(rawValue: -405)
     /// The user is younger than the app allows (401).
     package static let underAgeLimit = KakaoErrorCode(rawValue: -406)
-    /// The user has not signed yet.
-    package static let signingIncomplete = KakaoErrorCode(rawValue: -421)
-    /// The user did not sign in time.
-    package static let signingExpired = KakaoErrorCode(rawValue: -422)
-    /// The public key for signing has expired.
-    package static let signingKeyExpired = KakaoErrorCode(rawValue: -423)
-    /// The user is under 14, and the app does not allow that.
-    package static let underFourteen = KakaoErrorCode(rawValue: -451)
-    /// The user's age is already verified.
-    package static let ageAlreadyVerified = KakaoErrorCode(rawValue: -452)
-    /// The user's age was requested too often.
-    package static let ageVerificationLimitExceeded = KakaoErrorCode(rawValue: -453)
-    /// The user's age differs from the one verified before.
-    package static let ageMismatch = KakaoErrorCode(rawValue: -480)
-    /// The user's connecting information (CI) differs from the one verified before.
-    package static let identityMismatch = KakaoErrorCode(rawValue: -481)
 
     // MARK: KakaoTalk
 
@@ -100,18 +77,8 @@ extension KakaoErrorCode {
 
     /// The channel does not exist (400).
     package static let channelMissing = KakaoErrorCode(rawValue: -541)
-    /// The channel is banned (400).
-    package static let channelBanned = KakaoErrorCode(rawValue: -544)
     /// A fault inside the API of channels (400).
     package static let channelFault = KakaoErrorCode(rawValue: -815)
-    /// The file of customers does not exist (400).
-    package static let unknownCustomerFile = KakaoErrorCode(rawValue: -816)
-    /// The name of a file of customers is taken or not allowed (400).
-    package static let invalidCustomerFileName = KakaoErrorCode(rawValue: -817)
-    /// The channel has too many files of customers (400).
-    package static let tooManyCustomerFiles = KakaoErrorCode(rawValue: -818)
-    /// The channel is not connected to the app (400).
-    package static let channelNotConnected = KakaoErrorCode(rawValue: -819)
 
     // MARK: KakaoStory and images
 
@@ -130,8 +97,6 @@ extension KakaoErrorCode {
 
     // MARK: Platform
 
-    /// The developer's key is not registered (400).
-    package static let unknownDeveloper = KakaoErrorCode(rawValue: -903)
     /// An image has an unsupported format (400).
     package static let unsupportedImageFormat = KakaoErrorCode(rawValue: -911)
     /// The platform is under maintenance (503).

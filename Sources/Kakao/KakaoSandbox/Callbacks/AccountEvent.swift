@@ -1,4 +1,6 @@
+import Crypto
 import HTTPClient
+import HTTPServer
 import HTTPTypes
 import JSON
 import Locking
@@ -24,27 +26,26 @@ package struct AccountEvent: Sendable {
     package init(userID: Int64) {
         self.userID = userID
     }
-}
 
-/// The result of sending an event.
-package struct AccountEventOutcome: Sendable, Equatable {
-    /// Whether the push server was called.
-    package var isSent: Bool
-    /// The HTTP status of the push server's response; `nil` if there was none in time.
-    package var status: Int?
-    /// `jti` of the token; `nil` if the push server was not called.
-    package var tokenID: String?
-    /// `err` of the response, if it has one.
-    package var error: String?
-    /// The reason why the push server was not called, or why there is no status.
-    package var reason: String?
+    /// Reads the body of `POST /sandbox/account-events`.
+    ///
+    /// - Throws: ``Problem`` that names the field.
+    init(bodyOf request: Request) throws(Problem) {
+        let known: Set<String> = ["user_id", "type", "reason", "app_key", "jti", "forged", "callback_url"]
+        let input = try ControlInput(bodyOf: request, known: known)
+        self.init(userID: try input.requiredInteger("user_id", in: 1...Int64.max))
+        if let type = try input.string("type") { self.type = type }
+        reason = try input.string("reason")
+        appKey = try input.string("app_key")
+        tokenID = try input.string("jti")
+        isForged = try input.bool("forged") ?? false
+        callbackURL = try input.string("callback_url")
+    }
 }
 
 /// Posts security event tokens (RFC 8417, RFC 8935) to the push server, without retries.
 struct AccountEventCall: Sendable {
-    private static let path = "/kakao/account-events"
-
-    let client: HTTPClient
+    let sender: CallbackSender
     let restAPIKey: String
     let signingKeys: SigningKeys
     /// The sandbox's URL, which is the issuer of the tokens.
@@ -52,30 +53,21 @@ struct AccountEventCall: Sendable {
 
     /// Sends the token of an event to the push server once.
     ///
-    /// - Parameter baseURL: The push server's base URL, unless the event has one of its own.
     /// - Throws: `Problem` if no key can be generated.
-    func send(_ event: AccountEvent, baseURL: String?) async throws -> AccountEventOutcome {
-        guard let baseURL = event.callbackURL ?? baseURL else {
-            return AccountEventOutcome(
-                isSent: false,
-                reason: "The push server's URL is unknown. Set callback_url or --callback-url."
-            )
+    func send(_ event: AccountEvent) async throws -> CallbackOutcome {
+        let (url, timeout) = (event.callbackURL, event.timeout)
+        guard var request = sender.request("/kakao/account-events", at: url, timeout: timeout) else {
+            return .unknownURL
         }
         var event = event
-        let tokenID = event.tokenID ?? Self.identifier()
+        let tokenID = event.tokenID ?? RandomKey.hexadecimal(words: 2)
         event.tokenID = tokenID
-        let base = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL
-        var request = HTTPClientRequest(method: .post, url: base + Self.path, totalTimeout: event.timeout)
+        request.method = .post
         request.headerFields = [.contentType: "application/secevent+jwt", .accept: "application/json"]
         request.body = Array(try await token(event).utf8)
-        var outcome = AccountEventOutcome(isSent: true, tokenID: tokenID)
-        do throws(HTTPClientError) {
-            let response = try await client.send(request)
-            outcome.status = response.status
-            outcome.error = (try? JSONValue(parsing: response.body))?["err"]?.string
-        } catch {
-            outcome.reason = error.description
-        }
+        var outcome = CallbackOutcome(isSent: true, id: tokenID)
+        let response = await sender.send(request, &outcome)
+        outcome.error = response.flatMap { try? JSONValue(parsing: $0.body) }?["err"]?.string
         return outcome
     }
 
@@ -93,12 +85,13 @@ struct AccountEventCall: Sendable {
         let issuer = JSONValue.string(issuer.withLock { $0 })
         let user = JSONValue.string(String(event.userID))
         let now = JSONValue.integer(WallClock.unixMilliseconds / 1000)
-        var told: JSONObject = ["subject": ["subject_type": "iss-sub", "iss": issuer, "sub": user]]
-        if let reason = event.reason { told["reason"] = .string(reason) }
+        var details: JSONObject = ["subject": ["subject_type": "iss-sub", "iss": issuer, "sub": user]]
+        if let reason = event.reason { details["reason"] = .string(reason) }
         var all: JSONObject = [
             "iss": issuer, "aud": .string(event.appKey ?? restAPIKey), "sub": user, "iat": now, "toe": now,
-            "txn": .string(Self.identifier()), "jti": .string(event.tokenID ?? Self.identifier()),
-            "events": .object([event.type: .object(told)]),
+            "txn": .string(RandomKey.hexadecimal(words: 2)),
+            "jti": .string(event.tokenID ?? RandomKey.hexadecimal(words: 2)),
+            "events": .object([event.type: .object(details)]),
         ]
         for (name, value) in claims.members { all[name] = value }
         let token = try await signingKeys.current().sign(all, type: "secevent+jwt", namesKey: namesKey)
@@ -107,13 +100,5 @@ struct AccountEventCall: Sendable {
         let parts = token.split(separator: ".")
         let forger = try await SigningKey.make()
         return "\(parts[0]).\(parts[1]).\(forger.signature(of: "\(parts[0]).\(parts[1])"))"
-    }
-
-    /// Returns 32 random hexadecimal digits.
-    private static func identifier() -> String {
-        (0..<2).map { _ in
-            let digits = String(UInt64.random(in: .min ... .max), radix: 16)
-            return String(repeating: "0", count: 16 - digits.utf8.count) + digits
-        }.joined()
     }
 }

@@ -1,6 +1,5 @@
-import HTTPClient
+import HTTPServer
 import HTTPTypes
-import JSON
 import Net
 
 /// Kakao's notice that a user has unlinked the app (Kakao Login, "Unlink webhook").
@@ -23,55 +22,39 @@ package struct UnlinkNotice: Sendable {
     package init(userID: Int64) {
         self.userID = userID
     }
-}
 
-/// The result of sending a notice.
-package struct UnlinkOutcome: Sendable, Equatable {
-    /// Whether the push server was called. Kakao does not retry.
-    package var isSent: Bool
-    /// The HTTP status of the push server's response; `nil` if there was none in time.
-    package var status: Int?
-    /// The reason why the push server was not called, or why there is no status.
-    package var reason: String?
+    /// Reads the body of `POST /sandbox/unlink`.
+    ///
+    /// - Throws: ``Problem`` that names the field.
+    init(bodyOf request: Request) throws(Problem) {
+        let input = try ControlInput(bodyOf: request, known: ["user_id", "method", "referrer_type", "callback_url"])
+        self.init(userID: try input.requiredInteger("user_id", in: 1...Int64.max))
+        if let method: Method = try input.choice("method") { self.method = method }
+        if let referrerType = try input.string("referrer_type") { self.referrerType = referrerType }
+        callbackURL = try input.string("callback_url")
+    }
 }
 
 /// Calls the push server once when a user unlinks the app, without retries.
 struct UnlinkCall: Sendable {
-    private static let path = "/kakao/unlink"
-
-    let client: HTTPClient
-    let adminKey: String
+    let sender: CallbackSender
     let appID: Int
 
     /// Sends a notice to the push server once.
-    ///
-    /// - Parameter baseURL: The push server's base URL, unless the notice has one of its own.
-    func send(_ notice: UnlinkNotice, baseURL: String?) async -> UnlinkOutcome {
-        guard let baseURL = notice.callbackURL ?? baseURL else {
-            return UnlinkOutcome(
-                isSent: false,
-                reason: "The push server's URL is unknown. Set callback_url or --callback-url."
-            )
+    func send(_ notice: UnlinkNotice) async -> CallbackOutcome {
+        guard var request = sender.request("/kakao/unlink", at: notice.callbackURL, timeout: notice.timeout) else {
+            return .unknownURL
         }
         var form = FormBody()
         form.append("app_id", String(appID))
         form.append("user_id", String(notice.userID))
         form.append("referrer_type", notice.referrerType)
-        let base = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL
-        var request = HTTPClientRequest(url: base + Self.path, totalTimeout: notice.timeout)
-        request.headerFields = [.authorization: "KakaoAK \(adminKey)", .userAgent: "KakaoOpenAPI/1.0"]
         switch notice.method {
-        case .get:
-            request.url += "?" + String(decoding: form.bytes, as: UTF8.self)
-        case .post:
-            request.method = .post
-            request.headerFields[.contentType] = FormBody.contentType
-            request.body = form.bytes
+        case .get: request.setQuery(form)
+        case .post: request.setForm(form)
         }
-        do throws(HTTPClientError) {
-            return UnlinkOutcome(isSent: true, status: try await client.send(request).status)
-        } catch {
-            return UnlinkOutcome(isSent: true, reason: error.description)
-        }
+        var outcome = CallbackOutcome(isSent: true)
+        await sender.send(request, &outcome)
+        return outcome
     }
 }

@@ -12,17 +12,5 @@ struct CallExchange<Answer: Sendable>: Sendable {
     /// - Parameters:
     ///   - event: The event of ``execute``.
     ///   - isDelivered: Whether the response is the one of ``execute``, and the connection was open.
-    var end: @Sendable (_ event: Fault.Event?, _ isDelivered: Bool) -> Void = { _, _ in }
-
-    /// This exchange with another form of its answer.
-    func map<Other>(_ transform: @escaping @Sendable (Answer) -> Other) -> CallExchange<Other> {
-        CallExchange<Other>(
-            users: users,
-            execute: {
-                let (answer, event) = try await execute()
-                return (transform(answer), event)
-            },
-            end: end
-        )
-    }
+    var onCompletion: @Sendable (_ event: Fault.Event?, _ isDelivered: Bool) -> Void = { _, _ in }
 }

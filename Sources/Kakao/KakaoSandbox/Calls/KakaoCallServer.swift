@@ -14,22 +14,18 @@ struct KakaoCallServer {
     let faults: FaultBoard
     let delays: Delays
     private(set) var router = Router()
-    private var served: Set<String> = []
+    /// The names of the calls that have a handler.
+    private(set) var served: Set<String> = []
 
-    init(settings: KakaoSandboxSettings, tokens: TokenStore, faults: FaultBoard, delays: Delays) {
-        self.settings = settings
-        self.tokens = tokens
-        self.faults = faults
-        self.delays = delays
-    }
-
-    /// The caller of a call, as its credential says.
+    /// The caller of a call, as its credential says, and the files that it uploads.
     struct Caller {
         /// The user of the access token, or the one in `target_id` of a call with the Admin key.
         let userID: Int64?
         /// The access token with its grant, if there is one.
         var accessToken: String?
         var grant: TokenStore.Grant?
+        /// The uploaded files in the order of the form.
+        fileprivate(set) var files: [UploadedFile] = []
     }
 
     /// Serves a call.
@@ -44,12 +40,16 @@ struct KakaoCallServer {
         refusal: (@Sendable (JSONObject) -> KakaoRefusal)? = nil,
         _ handle: @escaping @Sendable (Call, Caller) throws(KakaoRefusal) -> Call.Answer
     ) {
-        on(Call.self, refusal: refusal) { call, caller in
-            CallExchange(
-                users: users(call) + (caller.userID.map { [$0] } ?? []),
-                execute: { (try handle(call, caller), nil) }
-            )
-        }
+        on(
+            Call.self,
+            refusal: refusal,
+            exchange: { call, caller in
+                CallExchange(
+                    users: users(call) + (caller.userID.map { [$0] } ?? []),
+                    execute: { (try handle(call, caller), nil) }
+                )
+            }
+        )
     }
 
     /// Serves a call whose requests are observed from their arrival to their response.
@@ -60,47 +60,24 @@ struct KakaoCallServer {
     mutating func on<Call: KakaoCall>(
         _: Call.Type,
         refusal: (@Sendable (JSONObject) -> KakaoRefusal)?,
-        exchange: @escaping @Sendable (Call, Caller) -> CallExchange<Call.Answer>
-    ) {
-        serve(refusal) { call, _, caller in exchange(call, caller) }
-    }
-
-    /// Serves a call that uploads files.
-    ///
-    /// - Parameter handle: Executes the call with the files, in the order of the form.
-    mutating func on<Call: KakaoCall>(
-        _: Call.Type,
-        _ handle: @escaping @Sendable (Call, [UploadedFile], Caller) throws(KakaoRefusal) -> Call.Answer
-    ) {
-        serve(nil) { (call: Call, files, caller) in
-            CallExchange(
-                users: caller.userID.map { [$0] } ?? [],
-                execute: { (try handle(call, files, caller), nil) }
-            )
-        }
-    }
-
-    private mutating func serve<Call: KakaoCall>(
-        _ refusal: (@Sendable (JSONObject) -> KakaoRefusal)?,
-        _ begin: @escaping @Sendable (Call, [UploadedFile], Caller) -> CallExchange<Call.Answer>
+        exchange makeExchange: @escaping @Sendable (Call, Caller) -> CallExchange<Call.Answer>
     ) {
         let operation = Call.operation
         precondition(served.insert(operation.name).inserted, "\(operation.name) is served already")
         for path in operation.paths {
             for method in operation.methods {
                 let respond = { @Sendable [self] (request: Request, form: [UInt8]) async throws -> Response in
-                    let exchange: CallExchange<Response>
+                    let exchange: CallExchange<Call.Answer>
                     do throws(KakaoRefusal) {
                         var values = try Self.values(request, operation, path)
                         let files = try UploadedFile.files(in: form, of: request, addingFieldsTo: &values)
-                        let caller = try caller(of: request, values, operation.credentials)
-                        exchange = begin(try Self.read(values, operation, refusal), files, caller).map {
-                            .json(operation.answer.encode($0))
-                        }
+                        var caller = try caller(of: request, values, operation.credentials)
+                        caller.files = files
+                        exchange = makeExchange(try Self.read(values, operation, refusal), caller)
                     } catch {
                         exchange = CallExchange { throw error }
                     }
-                    return try await answer(request, path, exchange)
+                    return try await answer(request, path, exchange) { .json(operation.answer.encode($0)) }
                 }
                 if operation.uploadPart == nil {
                     router.on(method, path) { try await respond($0, []) }
@@ -136,11 +113,8 @@ struct KakaoCallServer {
         _ respond: @escaping @Sendable (Request) async throws -> Response
     ) {
         router.on(method, path) { [self] request in
-            try await answer(
-                request,
-                path,
-                CallExchange(users: users(request), execute: { (try await respond(request), nil) })
-            )
+            let exchange = CallExchange(users: users(request), execute: { (try await respond(request), nil) })
+            return try await answer(request, path, exchange) { $0 }
         }
     }
 
@@ -148,35 +122,34 @@ struct KakaoCallServer {
     ///
     /// A latency fault delays only the response. The request is executed as soon as it has been read, so a caller that
     /// times out cannot know whether it was executed.
-    private func answer(
+    private func answer<Answer>(
         _ request: Request,
         _ path: String,
-        _ exchange: CallExchange<Response>
+        _ exchange: CallExchange<Answer>,
+        encodedBy encode: (Answer) -> Response
     ) async throws -> Response {
         var event: Fault.Event?
         var isDelivered = false
-        defer { exchange.end(event, isDelivered) }
+        defer { exchange.onCompletion(event, isDelivered) }
         let skips = delays.skips
         var verdict = faults.verdict(on: path, users: exchange.users)
         var response = Response(.ok)
-        if verdict.end == nil || verdict.isCarriedOut {
+        if verdict.replacement == nil || verdict.isCarriedOut {
             do {
-                (response, event) = try await exchange.execute()
+                let answer: Answer
+                (answer, event) = try await exchange.execute()
+                response = encode(answer)
             } catch let refusal as KakaoRefusal {
                 response = refusal.response
             }
             if let event { verdict.add(faults.verdict(on: path, users: exchange.users, after: event)) }
         }
         if let delay = verdict.delay { try await delays.wait(delay, since: skips, on: request.loop) }
-        switch verdict.end {
-        case .refuse(let refusal): return refusal.response
-        case .drop: throw ConnectionAbort()
-        case nil:
-            // The server cancels the task of a request whose connection is gone. Otherwise it writes the response before
-            // it handles other events of the connection.
-            isDelivered = !Task.isCancelled
-            return response
-        }
+        if let replacement = verdict.replacement { return try replacement.response() }
+        // The server cancels the task of a request whose connection is gone. Otherwise it writes the response before it
+        // handles other events of the connection.
+        isDelivered = !Task.isCancelled
+        return response
     }
 
     // MARK: Requests

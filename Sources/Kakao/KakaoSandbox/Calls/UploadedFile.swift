@@ -18,12 +18,12 @@ struct UploadedFile: Sendable {
     /// - Throws: Error -602 if the file is too large, -911 if it is not an image that Kakao accepts.
     func imageHeader(maximumBytes: Int) throws(KakaoRefusal) -> ImageHeader {
         guard bytes.count <= maximumBytes else {
-            throw KakaoRefusal(status: 400, code: -602, message: "exceed max upload size.")
+            throw .error(.imageTooLarge, "exceed max upload size.")
         }
         do throws(ImageHeader.Invalid) {
             return try ImageHeader(bytes)
         } catch {
-            throw KakaoRefusal(status: 400, code: -911, message: "not supported image format.")
+            throw .error(.unsupportedImageFormat, "not supported image format.")
         }
     }
 

@@ -8,6 +8,8 @@ import Schemas
 ///
 /// Unknown names are rejected, so that a misspelled one is not silently ignored.
 struct ControlInput {
+    private static let maximumLimit: Int64 = 10_000
+
     private let values: JSONObject
 
     /// Reads the members of the body, which is parsed as JSON whatever its `Content-Type`: `curl -d` does not set it to
@@ -67,10 +69,27 @@ struct ControlInput {
         return value
     }
 
-    func string(_ name: String) throws(Problem) -> String? {
+    /// Returns an optional member.
+    ///
+    /// - Parameters:
+    ///   - description: The allowed values, in words that follow "must be".
+    ///   - allowed: The allowed values for programs, if they differ.
+    ///   - read: Returns `nil` for an invalid value.
+    func member<Value>(
+        _ name: String,
+        _ description: String,
+        allowed: String? = nil,
+        _ read: (JSONValue) -> Value?
+    ) throws(Problem) -> Value? {
         guard let value = value(name) else { return nil }
-        guard let text = value.string else { throw Self.problem(name, "must be a string", allowed: "a string") }
-        return text
+        guard let member = read(value) else {
+            throw Self.problem(name, "must be \(description)", allowed: allowed ?? description)
+        }
+        return member
+    }
+
+    func string(_ name: String) throws(Problem) -> String? {
+        try member(name, "a string") { $0.string }
     }
 
     /// Returns a required string of 1 to 4096 bytes.
@@ -83,11 +102,10 @@ struct ControlInput {
 
     /// Returns an optional array of strings.
     func strings(_ name: String) throws(Problem) -> [String]? {
-        guard let value = value(name) else { return nil }
-        guard let array = value.array, case let texts = array.compactMap(\.string), texts.count == array.count else {
-            throw Self.problem(name, "must be an array of strings", allowed: "an array of strings")
+        try member(name, "an array of strings") { value in
+            let texts = value.array?.compactMap(\.string)
+            return texts?.count == value.array?.count ? texts : nil
         }
-        return texts
     }
 
     /// Takes the members of an object in an array, or of a member that is an object.
@@ -125,8 +143,13 @@ struct ControlInput {
         }
     }
 
-    /// Returns an object that has only known members.
-    static func object(_ value: JSONValue, _ name: String, known: Set<String>) throws(Problem) -> JSONObject {
+    /// Returns an optional object that has only known members.
+    func object(_ name: String, known: Set<String>) throws(Problem) -> JSONObject? {
+        guard let value = value(name) else { return nil }
+        return try Self.object(value, name, known: known)
+    }
+
+    private static func object(_ value: JSONValue, _ name: String, known: Set<String>) throws(Problem) -> JSONObject {
         let allowed = known.sorted().joined(separator: ", ")
         guard let object = value.object else {
             throw problem(name, "has a value that is not a JSON object", allowed: "an object of \(allowed)")
@@ -153,10 +176,19 @@ struct ControlInput {
         return integer
     }
 
+    /// Returns the page of a numbered record that a query asks for: the number after which it begins, and its maximum
+    /// length.
+    func page() throws(Problem) -> (after: Int, limit: Int) {
+        (Int(try integer("after", in: 0...Int64.max) ?? 0), try limit(default: 100))
+    }
+
+    /// Returns the maximum length of a list.
+    func limit(default standard: Int) throws(Problem) -> Int {
+        try integer("limit", in: 1...Self.maximumLimit).map(Int.init) ?? standard
+    }
+
     func bool(_ name: String) throws(Problem) -> Bool? {
-        guard let value = value(name) else { return nil }
-        guard let bool = value.bool else { throw Self.problem(name, "must be true or false", allowed: "true, false") }
-        return bool
+        try member(name, "true or false", allowed: "true, false") { $0.bool }
     }
 
     /// Returns the case of an enumeration whose raw value is the member's string.

@@ -62,7 +62,7 @@ final class Delays: Sendable {
     }
 
     /// Cancels all current and future waits.
-    func end() {
+    func cancelAll() {
         let waits = state.withLock { state in
             state.isOver = true
             return state.waits

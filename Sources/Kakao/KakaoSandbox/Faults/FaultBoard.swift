@@ -1,3 +1,4 @@
+import HTTPServer
 import Locking
 
 /// The active faults, and the number of requests for each path.
@@ -42,31 +43,31 @@ final class FaultBoard: Sendable {
         }
     }
 
-    /// The decision about a request whose head has been received.
-    enum Arrival: Equatable {
-        case pass
-        case drop
+    /// The refusal or abort that replaces a response.
+    enum Replacement {
         case refuse(KakaoRefusal)
+        case drop
+
+        func response() throws(ConnectionAbort) -> Response {
+            switch self {
+            case .refuse(let refusal): refusal.response
+            case .drop: throw ConnectionAbort()
+            }
+        }
     }
 
     /// The decision about a request that has been read.
     struct Verdict {
-        enum End {
-            case refuse(KakaoRefusal)
-            case drop
-        }
-
         /// The delay of the response.
         var delay: Duration?
-        /// The refusal or abort that replaces the response.
-        var end: End?
-        /// Whether the request is executed even though ``end`` replaces its response.
+        var replacement: Replacement?
+        /// Whether the request is executed even though ``replacement`` replaces its response.
         var isCarriedOut = false
 
         /// Adds the faults that strike after the request was executed. The delays add up.
         mutating func add(_ other: Verdict) {
             if let added = other.delay { delay = (delay ?? .zero) + added }
-            end = end ?? other.end
+            replacement = replacement ?? other.replacement
         }
     }
 
@@ -89,7 +90,7 @@ final class FaultBoard: Sendable {
     }
 
     /// Counts a request whose head has been received, and applies the faults that do not need the body.
-    func arrive(at path: String) -> Arrival {
+    private func arrive(at path: String) -> Replacement? {
         state.withLock { state in
             // The caller chooses the paths, so the number of counted paths is limited.
             let isKnown = state.requests[path] != nil || state.requests.count < Self.maximumPaths
@@ -99,7 +100,7 @@ final class FaultBoard: Sendable {
                 let fault = state.faults[index].fault
                 return fault.kind == .down && fault.status != nil ? .refuse(fault.refusal) : .drop
             }
-            return .pass
+            return nil
         }
     }
 
@@ -114,7 +115,7 @@ final class FaultBoard: Sendable {
             var milliseconds = 0
             for index in state.faults.indices where !state.faults[index].fault.isAtHead {
                 let fault = state.faults[index].fault
-                guard fault.kind != .receivers, fault.kind == .latency || verdict.end == nil,
+                guard fault.kind != .receivers, fault.kind == .latency || verdict.replacement == nil,
                     state.faults[index].strikes(path, users: users, after: event)
                 else { continue }
                 switch fault.kind {
@@ -122,10 +123,10 @@ final class FaultBoard: Sendable {
                     milliseconds = min(milliseconds + fault.milliseconds, Self.maximumMilliseconds)
                     verdict.delay = .milliseconds(milliseconds)
                 case .status:
-                    verdict.end = .refuse(fault.refusal)
+                    verdict.replacement = .refuse(fault.refusal)
                     verdict.isCarriedOut = fault.isCarriedOut
                 case .dropAfterBody:
-                    verdict.end = .drop
+                    verdict.replacement = .drop
                     verdict.isCarriedOut = fault.isCarriedOut
                 case .down, .dropBeforeBody, .receivers: break
                 }
@@ -181,4 +182,14 @@ final class FaultBoard: Sendable {
     var requests: [String: Int] {
         state.withLock { $0.requests }
     }
+}
+
+extension FaultBoard: Middleware {
+    /// Applies the faults that strike before a request's body is read. Paths under `/sandbox/` are never affected.
+    func receive(_ request: Request) throws -> Response? {
+        let path = request.path
+        return path.hasPrefix("/sandbox/") ? nil : try arrive(at: path)?.response()
+    }
+
+    func send(_ response: inout Response, to request: Request) {}
 }

@@ -71,7 +71,7 @@ struct AuthorizationEndpoint: Sendable {
         guard let userID = userID(in: parameters) else {
             throw Rejection(error: "login_required", description: "there is no user to log in.")
         }
-        if let error = tokens.takeError(of: userID) {
+        if let error = tokens.consumeNextError(of: userID) {
             throw Rejection(error: error, description: "User denied access")
         }
         if prompts.contains("none") { try requireConsent(of: userID, to: scopes) }

@@ -14,19 +14,18 @@ struct LoginCalls: Sendable {
             guard let grant = caller.grant else { throw .unauthorized("this access token does not exist") }
             return AccessTokenInfo.Answer(
                 userID: grant.userID,
-                expiresInSeconds: max(0, (grant.end - WallClock.unixMilliseconds) / 1000),
+                expiresInSeconds: max(0, (grant.expiresAt - WallClock.unixMilliseconds) / 1000),
                 appID: grant.appID
             )
         }
-        server.on("/.well-known/jwks.json") { _ in .json(try await signingKeys.jwks()) }
-        server.on("/.well-known/openid-configuration") { _ in .json(configuration) }
+        server.on("/.well-known/jwks.json") { _ in .json(try await signingKeys.publishedKeys()) }
+        server.on("/.well-known/openid-configuration") { _ in configuration }
     }
 
     /// The configuration (OpenID Connect Discovery §3).
-    private var configuration: [UInt8] {
+    private var configuration: Response {
         let issuer = issuer.withLock { $0 }
-        var json = JSONWriter()
-        json.object {
+        return .json {
             $0.member("issuer", issuer)
             $0.member("authorization_endpoint", issuer + "/oauth/authorize")
             $0.member("token_endpoint", issuer + "/oauth/token")
@@ -37,6 +36,5 @@ struct LoginCalls: Sendable {
             $0.member("response_types_supported", ["code"])
             $0.member("code_challenge_methods_supported", ["S256"])
         }
-        return json.bytes
     }
 }

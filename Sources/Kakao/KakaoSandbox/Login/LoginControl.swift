@@ -3,7 +3,6 @@ import HTTPTypes
 import JSON
 import KakaoAPI
 import Locking
-import Schemas
 
 /// The controls `/sandbox/login`, `/sandbox/authorizations`, `/sandbox/tokens` and `/sandbox/keys`, which log users in
 /// without a browser, deny authorizations, show what became of tokens, and rotate Kakao's keys (`docs/sandbox.md`).
@@ -17,9 +16,9 @@ struct LoginControl: Sendable {
 
     func addRoutes(to router: inout Router) {
         router.on(.post, "/sandbox/login", login)
-        router.add(.delete, "/sandbox/login/{user_id}", .immediate(logout))
-        router.add(.post, "/sandbox/authorizations", .immediate(failNextAuthorization))
-        router.add(.get, "/sandbox/tokens", .immediate(report))
+        router.command(.delete, "/sandbox/login/{user_id}") { tokens.revoke(userID: try $0.userID) }
+        router.command(.post, "/sandbox/authorizations", failNextAuthorization)
+        router.control(.get, "/sandbox/tokens", report)
         router.on(.post, "/sandbox/keys/rotate") { _ in
             try await signingKeys.rotate()
             return Response(.noContent)
@@ -34,7 +33,7 @@ struct LoginControl: Sendable {
             TokenStore.Grant(
                 userID: userID,
                 appID: appID,
-                end: WallClock.unixMilliseconds + seconds * 1000
+                expiresAt: WallClock.unixMilliseconds + seconds * 1000
             )
         )
     }
@@ -132,29 +131,21 @@ struct LoginControl: Sendable {
         return .json(RequestToken.operation.answer.encode(answer))
     }
 
-    private func logout(_ request: Request) throws -> Response {
-        tokens.revoke(userID: try request.userID)
-        return Response(.noContent)
-    }
-
-    private func failNextAuthorization(_ request: Request) throws -> Response {
+    private func failNextAuthorization(_ request: Request) throws {
         let input = try ControlInput(bodyOf: request, known: ["user_id", "error"])
         let error = try input.string("error") ?? "access_denied"
         guard tokens.failNextAuthorization(of: try Self.userID(input), with: error) else {
             throw Problem(.conflict, "\(TokenStore.maximumTokens) users are stored already.")
         }
-        return Response(.noContent)
     }
 
     private func report(_ request: Request) throws -> Response {
         let query = try ControlInput(queryOf: request, known: ["user_id"])
         let userID = try query.integer("user_id", in: 1...Int64.max)
-        var json = JSONWriter()
-        json.object {
+        return .json {
             tokens.report(of: userID).writeMembers(to: &$0)
             $0.member("reuses", tokens.reuses(of: userID))
         }
-        return .json(json.bytes)
     }
 
     private static func userID(_ input: ControlInput) throws(Problem) -> Int64 {

@@ -30,7 +30,7 @@ struct TokenEndpoint: Sendable {
                     throw refusal
                 }
             },
-            end: { event, isDelivered in
+            onCompletion: { event, isDelivered in
                 tokens.recordEnd(of: call, userID: userID, isRotated: event == .rotated, isDelivered: isDelivered)
             }
         )

@@ -1,6 +1,5 @@
 import JSON
 import KakaoAPI
-import Locking
 import Schemas
 import Templates
 
@@ -8,17 +7,9 @@ import Templates
 struct SharingCalls: Sendable {
     /// The size of all simulated images, in pixels.
     private static let imageSize: Int64 = 640
-    private static let maximumImages = 10_000
 
     let settings: KakaoSandboxSettings
     let uploads: ImageUploads
-    /// The addresses of the scraped images at Kakao.
-    private let images = Locked<Set<String>>([])
-
-    init(settings: KakaoSandboxSettings, uploads: ImageUploads) {
-        self.settings = settings
-        self.uploads = uploads
-    }
 
     func add(to server: inout KakaoCallServer) {
         server.on(ValidateDefaultTemplate.self) { call, _ throws(KakaoRefusal) in
@@ -37,7 +28,7 @@ struct SharingCalls: Sendable {
             args["${WEB_URL}"] = .string(call.requestURL)
             return customValidation(call.templateID ?? DefaultMessage.templateID(.feed), args, call.schemeParams)
         }
-        server.on(UploadImage.self) { call, files, _ throws(KakaoRefusal) in try uploads.add(call, files) }
+        server.on(UploadImage.self) { call, caller throws(KakaoRefusal) in try uploads.add(call, caller.files) }
         server.on(ScrapeImage.self) { call, _ throws(KakaoRefusal) in
             guard call.imageURL.hasPrefix("http://") || call.imageURL.hasPrefix("https://") else {
                 throw .badParameter("The Parameter [image_url] is not a URL.")
@@ -45,23 +36,15 @@ struct SharingCalls: Sendable {
             // The same image has the same address.
             let name = String(call.imageURL.utf8.reduce(UInt64(5381)) { $0 &* 33 ^ UInt64($1) }, radix: 16)
             let url = "\(call.secureResource == true ? "https" : "http")://k.kakaocdn.net/14/dn/\(name)/original.png"
-            images.withLock { images in
-                if images.count < Self.maximumImages { images.insert(url) }
-            }
-            return SharedImage.Answer(
-                SharedImage(
-                    url: url,
-                    contentType: "image/png",
-                    length: 63_541,
-                    width: Self.imageSize,
-                    height: Self.imageSize
-                )
+            return SharedImage(
+                url: url,
+                contentType: "image/png",
+                length: 63_541,
+                width: Self.imageSize,
+                height: Self.imageSize
             )
         }
-        server.on(DeleteImage.self) { call, _ in
-            images.withLock { _ = $0.remove(call.imageURL) }
-            uploads.remove(call.imageURL)
-        }
+        server.on(DeleteImage.self) { call, _ in uploads.remove(call.imageURL) }
     }
 
     /// Returns the answer for a custom template. A template whose arguments are not configured has none.

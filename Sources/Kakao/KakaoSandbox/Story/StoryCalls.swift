@@ -4,8 +4,6 @@ import Templates
 
 /// KakaoStory: the calls, which read and change ``StoryStore``.
 struct StoryCalls: Sendable {
-    private typealias Caller = KakaoCallServer.Caller
-
     /// The limit that Kakao documented for an image.
     private static let maximumImageBytes = 10 << 20
 
@@ -13,39 +11,28 @@ struct StoryCalls: Sendable {
     let stories: StoryStore
 
     func add(to server: inout KakaoCallServer) {
-        server.on(CheckStoryUser.self) { _, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { _, userID in
-                CheckStoryUser.Answer(isStoryUser: stories.user(userID).isStoryUser)
-            }
+        server.on(CheckStoryUser.self, for: users) { _, user, _ in stories.user(user.id).isStoryUser }
+        server.on(RetrieveStoryProfile.self, for: users) { call, user, _ throws(KakaoRefusal) in
+            try withStory(of: user) { story in story.profile(of: user, isSecure: call.secureResource == true) }
         }
-        server.on(RetrieveStoryProfile.self) { call, caller throws(KakaoRefusal) in
-            try withStory(caller) { story, user in story.profile(of: user, isSecure: call.secureResource == true) }
-        }
-        server.on(RetrieveLinkInfo.self) { call, caller throws(KakaoRefusal) in
-            try withStory(caller, scope: AppDefinition.storyPublish) { _, _ throws(KakaoRefusal) in
-                try Self.linkInfo(call.url)
-            }
+        add(RetrieveLinkInfo.self, needing: AppDefinition.storyPublish, to: &server) { call, _ throws(KakaoRefusal) in
+            try Self.linkInfo(call.url)
         }
         addPosts(to: &server)
-        server.on(RetrieveStories.self) { call, caller throws(KakaoRefusal) in
-            try withStory(caller, scope: AppDefinition.storyRead) { story, _ throws(KakaoRefusal) in
-                try story.page(before: call.lastID)
-            }
+        add(RetrieveStories.self, needing: AppDefinition.storyRead, to: &server) { call, story throws(KakaoRefusal) in
+            try story.page(before: call.lastID)
         }
-        server.on(RetrieveStory.self) { call, caller throws(KakaoRefusal) in
-            try withStory(caller, scope: AppDefinition.storyRead) { story, _ throws(KakaoRefusal) in
-                try story.post(call.id).story
-            }
+        add(RetrieveStory.self, needing: AppDefinition.storyRead, to: &server) { call, story throws(KakaoRefusal) in
+            try story.post(call.id).story
         }
-        server.on(DeleteStory.self) { call, caller throws(KakaoRefusal) in
-            try withStory(caller) { story, _ throws(KakaoRefusal) in try story.delete(call.id) }
-        }
+        add(DeleteStory.self, to: &server) { call, story throws(KakaoRefusal) in try story.delete(call.id) }
     }
 
     private func addPosts(to server: inout KakaoCallServer) {
         let scope = AppDefinition.storyPublish
-        server.on(UploadStoryImages.self) { _, files, caller throws(KakaoRefusal) in
-            try withStory(caller, scope: scope) { story, _ throws(KakaoRefusal) in
+        server.on(UploadStoryImages.self, for: users) { _, user, caller throws(KakaoRefusal) in
+            try withStory(of: user, needing: scope) { story throws(KakaoRefusal) in
+                let files = caller.files
                 guard !files.isEmpty else { throw .badParameter("The Parameter [file] cannot be null.") }
                 guard files.count <= UploadStoryImages.maximumImages else { throw .tooManyImages }
                 var headers: [ImageHeader] = []
@@ -53,52 +40,51 @@ struct StoryCalls: Sendable {
                 return try story.upload(headers)
             }
         }
-        server.on(PostNote.self) { call, caller throws(KakaoRefusal) in
-            try withStory(caller, scope: scope) { story, _ throws(KakaoRefusal) in
-                try story.post(.note, call.content, call.options)
-            }
+        add(PostNote.self, needing: scope, to: &server) { call, story throws(KakaoRefusal) in
+            try story.post(.note, call.content, call.options)
         }
-        server.on(PostPhoto.self) { call, caller throws(KakaoRefusal) in
-            try withStory(caller, scope: scope) { story, _ throws(KakaoRefusal) in
-                let images = call.images.compactMap { story.images[$0] }
-                guard images.count == call.images.count else {
-                    throw .badParameter("failed to parse parameter. name=image_url_list, a path was not uploaded")
-                }
-                return try story.post(.photo, call.content, media: images.map(\.media), call.options)
+        add(PostPhoto.self, needing: scope, to: &server) { call, story throws(KakaoRefusal) in
+            let images = call.images.compactMap { story.images[$0] }
+            guard images.count == call.images.count else {
+                throw .badParameter("failed to parse parameter. name=image_url_list, a path was not uploaded")
             }
+            return try story.post(.photo, call.content, media: images.map(\.media), call.options)
         }
-        server.on(PostLink.self) { call, caller throws(KakaoRefusal) in
-            try withStory(caller, scope: scope) { story, _ throws(KakaoRefusal) in
-                guard let url = call.linkInfo["url"]?.string, WebURL(url) != nil else {
-                    throw .badParameter("failed to parse parameter. name=link_info, it has no url")
-                }
-                return try story.post(.link, call.content, linkInfo: call.linkInfo, call.options)
+        add(PostLink.self, needing: scope, to: &server) { call, story throws(KakaoRefusal) in
+            guard let url = call.linkInfo["url"]?.string, WebURL(url) != nil else {
+                throw .badParameter("failed to parse parameter. name=link_info, it has no url")
             }
+            return try story.post(.link, call.content, linkInfo: call.linkInfo, call.options)
+        }
+    }
+
+    /// Serves a call that concerns only the user's stories: see ``withStory(of:needing:_:)``.
+    private func add<Call: KakaoCall>(
+        _: Call.Type,
+        needing scope: String? = nil,
+        to server: inout KakaoCallServer,
+        _ handle: @escaping @Sendable (Call, inout StoryStore.User) throws(KakaoRefusal) -> Call.Answer
+    ) {
+        server.on(Call.self, for: users) { call, user, _ throws(KakaoRefusal) in
+            try withStory(of: user, needing: scope) { story throws(KakaoRefusal) in try handle(call, &story) }
         }
     }
 
     /// Runs a call for its user.
     ///
     /// - Parameter scope: The scope that the call needs.
-    /// - Throws: Error -101 if the user is not linked to the app, -402 if the user has not agreed to the scope, and -601 if
-    ///   the user does not use KakaoStory.
+    /// - Throws: Error -402 if the user has not agreed to the scope, -601 if the user does not use KakaoStory.
     private func withStory<Answer>(
-        _ caller: Caller,
-        scope: String? = nil,
-        _ body: (inout StoryStore.User, AppUsers.User) throws(KakaoRefusal) -> Answer
+        of user: AppUsers.User,
+        needing scope: String? = nil,
+        _ body: (inout StoryStore.User) throws(KakaoRefusal) -> Answer
     ) throws(KakaoRefusal) -> Answer {
-        try users.withUser(of: caller) { user, userID throws(KakaoRefusal) in
-            if let scope, !user.scopes.contains(scope) { throw .missingScopes([scope], allowed: user.scopes) }
-            return try stories.update(userID) { story throws(KakaoRefusal) in
-                guard story.isStoryUser else {
-                    throw KakaoRefusal(
-                        status: 400,
-                        code: -601,
-                        message: "given account is not connected to any story user."
-                    )
-                }
-                return try body(&story, user)
+        if let scope, !user.scopes.contains(scope) { throw .missingScopes([scope], allowed: user.scopes) }
+        return try stories.update(user.id) { story throws(KakaoRefusal) in
+            guard story.isStoryUser else {
+                throw .error(.notStoryUser, "given account is not connected to any story user.")
             }
+            return try body(&story)
         }
     }
 
@@ -108,7 +94,7 @@ struct StoryCalls: Sendable {
     ///   reserved domain `invalid` (RFC 6761 §6.4).
     private static func linkInfo(_ url: String) throws(KakaoRefusal) -> LinkInfo {
         guard let address = WebURL(url), !address.isLocal, !address.host.hasSuffix(".invalid") else {
-            throw KakaoRefusal(status: 400, code: -604, message: "failed to scrap the url.")
+            throw .error(.invalidScrapURL, "failed to scrap the url.")
         }
         return LinkInfo(
             url: url,

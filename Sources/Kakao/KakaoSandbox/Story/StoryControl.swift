@@ -11,10 +11,10 @@ struct StoryControl: Sendable {
 
     func addRoutes(to router: inout Router) {
         let path = "/sandbox/users/{user_id}/story"
-        router.add(.get, path, .immediate { Self.response(stories.user(try $0.userID)) })
-        router.add(.post, path, .immediate(set))
-        router.add(.get, "\(path)/{id}", .immediate { try Self.response(stories.user($0.userID), $0) })
-        router.add(.post, "\(path)/{id}", .immediate(setReactions))
+        router.control(.get, path) { Self.response(stories.user(try $0.userID)) }
+        router.control(.post, path, set)
+        router.control(.get, "\(path)/{id}") { try Self.response(stories.user($0.userID), $0) }
+        router.control(.post, "\(path)/{id}", setReactions)
     }
 
     /// Changes KakaoStory's data about a user. Members that are absent from the input stay as they are.
@@ -45,23 +45,16 @@ struct StoryControl: Sendable {
         let comments = try input.records("comments", Story.Comment.record)
         let likes = try input.records("likes", Story.Like.record)
         return try stories.update(userID) { user throws(Problem) in
-            do throws(KakaoRefusal) {
-                try user.update(request.pathParameter("id")) { story in
-                    if let comments { (story.comments, story.commentCount) = (comments, Int64(comments.count)) }
-                    if let likes { (story.likes, story.likeCount) = (likes, Int64(likes.count)) }
-                }
-            } catch {
-                throw Self.notFound
+            user.update(request.pathParameter("id")) { story in
+                if let comments { (story.comments, story.commentCount) = (comments, Int64(comments.count)) }
+                if let likes { (story.likes, story.likeCount) = (likes, Int64(likes.count)) }
             }
             return try Self.response(user, request)
         }
     }
 
-    private static let notFound = Problem(.notFound, "The user has no story with this id.")
-
     private static func response(_ user: StoryStore.User) -> Response {
-        var json = JSONWriter()
-        json.object {
+        .json {
             $0.member("user_id", String(user.id))
             $0.member("story_user", user.isStoryUser)
             $0.array("stories") { array in
@@ -69,23 +62,18 @@ struct StoryControl: Sendable {
             }
             $0.member("images", user.images.keys.sorted())
         }
-        return .json(json.bytes)
     }
 
     /// Returns the story that the path names, and what it was posted with.
     private static func response(_ user: StoryStore.User, _ request: Request) throws(Problem) -> Response {
-        let post: StoryStore.Post
-        do throws(KakaoRefusal) {
-            post = try user.post(request.pathParameter("id"))
-        } catch {
-            throw notFound
+        let id = request.pathParameter("id")
+        guard let post = user.posts.first(where: { $0.story.id == id }) else {
+            throw Problem(.notFound, "The user has no story with this id.")
         }
-        var json = JSONWriter()
-        json.object {
+        return .json {
             $0.member("story") { Story.record.write(post.story, &$0) }
             $0.member("options") { StoryPostOptions.record.write(post.options, &$0) }
             $0.member("link_info", post.linkInfo)
         }
-        return .json(json.bytes)
     }
 }

@@ -1,4 +1,3 @@
-import HTTPServer
 import KakaoAPI
 import Net
 

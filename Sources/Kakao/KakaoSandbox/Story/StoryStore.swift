@@ -62,11 +62,9 @@ extension StoryStore {
             return post
         }
 
-        /// Changes a story.
-        ///
-        /// - Throws: Error -605 if the user has no such story.
-        mutating func update(_ id: String, _ change: (inout Story) -> Void) throws(KakaoRefusal) {
-            guard let index = posts.firstIndex(where: { $0.story.id == id }) else { throw Self.unknownID }
+        /// Changes a story, if the user has it.
+        mutating func update(_ id: String, _ change: (inout Story) -> Void) {
+            guard let index = posts.firstIndex(where: { $0.story.id == id }) else { return }
             change(&posts[index].story)
         }
 
@@ -92,7 +90,7 @@ extension StoryStore {
             linkInfo: JSONObject? = nil,
             _ options: StoryPostOptions
         ) throws(KakaoRefusal) -> StoryPostAnswer {
-            guard numbers.count < Self.maximumPosts else { throw .full("\(Self.maximumPosts) stories of a user") }
+            guard numbers.count < Self.maximumPosts else { throw Self.full("\(Self.maximumPosts) stories") }
             let name = String(lastNumber + 1, radix: 36)
             let story = Story(
                 id: "\(Self.name(id)).\(name)",
@@ -135,7 +133,7 @@ extension StoryStore {
         /// - Throws: Error -1 if there are too many images for the sandbox.
         mutating func upload(_ headers: [ImageHeader]) throws(KakaoRefusal) -> [String] {
             guard images.count + headers.count <= Self.maximumImages else {
-                throw .full("\(Self.maximumImages) images of a user")
+                throw Self.full("\(Self.maximumImages) images")
             }
             return headers.map { header in
                 let image = StoryImage(header, of: id, number: images.count + 1)
@@ -149,7 +147,11 @@ extension StoryStore {
             self.images = Dictionary(images.map { ($0.path, $0) }) { first, _ in first }
         }
 
-        private static let unknownID = KakaoRefusal(status: 400, code: -605, message: "invalid story id.")
+        private static func full(_ limit: String) -> KakaoRefusal {
+            .full("the sandbox stores at most \(limit) of a user.")
+        }
+
+        private static let unknownID = KakaoRefusal.error(.invalidStoryID, "invalid story id.")
     }
 
     /// The kinds of stories.
@@ -169,12 +171,5 @@ extension StoryStore.Post {
         story.comments = nil
         story.likes = nil
         return story
-    }
-}
-
-extension KakaoRefusal {
-    /// Returns error -1 for what the sandbox does not store.
-    fileprivate static func full(_ limit: String) -> KakaoRefusal {
-        KakaoRefusal(status: 400, code: -1, message: "the sandbox stores at most \(limit).")
     }
 }

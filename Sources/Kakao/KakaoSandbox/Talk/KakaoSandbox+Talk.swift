@@ -44,9 +44,4 @@ extension KakaoSandbox {
 
     /// The counts of the messages since the record began.
     package var talkTotals: TalkTotals { talk.totals }
-
-    /// Clears the record of messages and its counts. The quotas are not reset.
-    package func forgetTalkMessages() {
-        talk.forgetMessages()
-    }
 }

@@ -1,4 +1,3 @@
-import HTTPServer
 import KakaoAPI
 import Net
 
@@ -40,16 +39,16 @@ struct MessageUsage {
         let quotas = settings.quotas
         if let refusal = refusal(ofApp: settings) { return refusal }
         if isUsedUp(quotas.senderMonth, sendersOfMonth[sender]) {
-            return .message(.senderMonthlyLimitExceeded, "monthly message limit per sender has been exceeded.")
+            return .error(.senderMonthlyLimitExceeded, "monthly message limit per sender has been exceeded.")
         }
         if isUsedUp(quotas.sender, senders[sender]) {
-            return .message(.senderDailyLimitExceeded, "daily message limit per sender has been exceeded.")
+            return .error(.senderDailyLimitExceeded, "daily message limit per sender has been exceeded.")
         }
         if isUsedUp(quotas.receiver, receivers[receiver]) {
-            return .message(.receiverDailyLimitExceeded, "daily message limit per receiver has been exceeded.")
+            return .error(.receiverDailyLimitExceeded, "daily message limit per receiver has been exceeded.")
         }
         if isUsedUp(quotas.pair, pairs[Pair(sender: sender, receiver: receiver)]) {
-            return .message(.pairDailyLimitExceeded, "daily message limit per sender and receiver has been exceeded.")
+            return .error(.pairDailyLimitExceeded, "daily message limit per sender and receiver has been exceeded.")
         }
         return nil
     }
@@ -72,21 +71,5 @@ struct MessageUsage {
     /// Counts a message against the quota of the app only.
     mutating func countApp() {
         app += 1
-    }
-}
-
-extension KakaoRefusal {
-    /// Returns an error of a message.
-    static func message(_ code: KakaoErrorCode, _ message: String) -> KakaoRefusal {
-        KakaoRefusal(status: 400, code: code.rawValue, message: message)
-    }
-
-    /// Returns error -10: a quota of the app is used up.
-    static func quotaExceeded(status: Int = 400) -> KakaoRefusal {
-        KakaoRefusal(
-            status: status,
-            code: KakaoErrorCode.quotaExceeded.rawValue,
-            message: "API limit has been exceeded."
-        )
     }
 }

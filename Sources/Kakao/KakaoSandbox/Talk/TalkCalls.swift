@@ -17,10 +17,9 @@ struct TalkCalls: Sendable {
 
     func add(to server: inout KakaoCallServer) {
         server.on(TalkProfile.self) { call, caller throws(KakaoRefusal) in
-            let user = try user(caller).user
-            let profile = user.account["profile"]
+            let user = try user(caller)
             return TalkProfile.Answer(
-                nickname: profile?["nickname"]?.string,
+                nickname: user.nickname,
                 profileImageURL: user.image("profile_image_url", isSecure: call.secureResource == true),
                 thumbnailURL: user.image("thumbnail_image_url", isSecure: call.secureResource == true)
             )
@@ -29,8 +28,8 @@ struct TalkCalls: Sendable {
             page(call, try user(caller, needing: [AppDefinition.friends], for: "FRIENDS").id)
         }
         server.on(RetrieveChannels.self) { call, caller throws(KakaoRefusal) in
-            let (userID, user) = try user(caller)
-            return RetrieveChannels.Answer(userID: userID, channels: try channels(call.channelIDs, of: user))
+            let user = try user(caller)
+            return RetrieveChannels.Answer(userID: user.id, channels: try channels(call.channelIDs, of: user))
         }
         addMemos(to: &server)
         addMessages(to: &server)
@@ -40,55 +39,50 @@ struct TalkCalls: Sendable {
 
     private func addMemos(to server: inout KakaoCallServer) {
         server.on(SendDefaultMemo.self) { call, caller throws(KakaoRefusal) in
-            try sendMemo(SendDefaultMemo.self, try content(call.template), caller)
+            try sendMemo(call, try content(call.template), caller)
         }
         server.on(SendCustomMemo.self) { call, caller throws(KakaoRefusal) in
-            try sendMemo(SendCustomMemo.self, try content(call.templateID, call.templateArgs), caller)
+            try sendMemo(call, try content(call.templateID, call.templateArgs), caller)
         }
         server.on(SendScrapMemo.self) { call, caller throws(KakaoRefusal) in
-            let content = try content(call.requestURL, call.templateID, call.templateArgs)
-            return try sendMemo(SendScrapMemo.self, content, caller)
+            try sendMemo(call, try content(call.requestURL, call.templateID, call.templateArgs), caller)
         }
     }
 
     private func addMessages(to server: inout KakaoCallServer) {
-        server.on(SendDefaultMessage.self, users: known(\.receivers)) { call, caller throws(KakaoRefusal) in
-            try send(SendDefaultMessage.self, try content(call.template), call.receivers, caller)
+        server.on(SendDefaultMessage.self, users: receivers) { call, caller throws(KakaoRefusal) in
+            try send(call, try content(call.template), caller)
         }
-        server.on(SendCustomMessage.self, users: known(\.receivers)) { call, caller throws(KakaoRefusal) in
-            let content = try content(call.templateID, call.templateArgs)
-            return try send(SendCustomMessage.self, content, call.receivers, caller)
+        server.on(SendCustomMessage.self, users: receivers) { call, caller throws(KakaoRefusal) in
+            try send(call, try content(call.templateID, call.templateArgs), caller)
         }
-        server.on(SendScrapMessage.self, users: known(\.receivers)) { call, caller throws(KakaoRefusal) in
-            let content = try content(call.requestURL, call.templateID, call.templateArgs)
-            return try send(SendScrapMessage.self, content, call.receivers, caller)
+        server.on(SendScrapMessage.self, users: receivers) { call, caller throws(KakaoRefusal) in
+            try send(call, try content(call.requestURL, call.templateID, call.templateArgs), caller)
         }
     }
 
-    private func sendMemo(
-        _ call: any KakaoCall.Type,
+    private func sendMemo<Call: MessageCall>(
+        _: Call,
         _ content: MessageContent,
         _ caller: Caller
     ) throws(KakaoRefusal) -> MemoAnswer {
-        let needed = [AppDefinition.talkMessage]
-        let userID = try user(caller, needing: needed, for: "TALK_MEMO_DEFAULT_SEND").id
-        try talk.sendMemo(content, by: call.name, to: userID)
+        let user = try user(caller, needing: [AppDefinition.talkMessage], for: "TALK_MEMO_DEFAULT_SEND")
+        try talk.sendMemo(content, by: Call.name, to: user.id)
         return MemoAnswer(resultCode: 0)
     }
 
     /// Sends a message to friends.
     ///
     /// - Throws: The first reason, if the message reaches no receiver.
-    private func send<Call: KakaoCall>(
-        _ call: Call.Type,
+    private func send<Call: MessageCall>(
+        _ call: Call,
         _ content: MessageContent,
-        _ uuids: [String],
         _ caller: Caller
     ) throws(KakaoRefusal) -> FriendMessageAnswer {
         let needed = [AppDefinition.friends, AppDefinition.talkMessage]
         let sender = try user(caller, needing: needed, for: "TALK_MESSAGE_SEND").id
-        let receivers = try receivers(uuids, of: sender, path: call.operation.path)
-        let refusals = talk.send(content, by: call.name, from: sender, to: receivers)
+        let receivers = try receivers(call, of: sender)
+        let refusals = talk.send(content, by: Call.name, from: sender, to: receivers)
         var successful: [String] = []
         var failures: [(refusal: KakaoRefusal, receivers: [String])] = []
         for (index, receiver) in receivers.enumerated() {
@@ -118,16 +112,15 @@ struct TalkCalls: Sendable {
     /// Returns the receivers, each once.
     ///
     /// - Throws: Error -2 if Kakao accepts no message with these receivers.
-    private func receivers(
-        _ uuids: [String],
-        of sender: Int64,
-        path: String
+    private func receivers<Call: MessageCall>(
+        _ call: Call,
+        of sender: Int64
     ) throws(KakaoRefusal) -> [TalkStore.Receiver] {
         func unsatisfied(_ reason: String) -> KakaoRefusal {
             .badParameter("Constraints on the parameter [receiver_uuids] are unsatisfied. \(reason)")
         }
         var ids: [Int64] = []
-        for uuid in uuids {
+        for uuid in call.messageReceivers ?? [] {
             guard let userID = talk.uuids.userID(of: uuid) else {
                 throw unsatisfied("The input receiver id(s) is invalid format.")
             }
@@ -137,7 +130,7 @@ struct TalkCalls: Sendable {
             if !ids.contains(userID) { ids.append(userID) }
         }
         let isReviewed = talk.settings.isReviewed
-        let failing = faults.failingReceivers(of: path, among: ids)
+        let failing = faults.failingReceivers(of: Call.operation.path, among: ids)
         var receivers: [TalkStore.Receiver] = []
         for userID in ids {
             let user = users.user(userID)
@@ -150,9 +143,9 @@ struct TalkCalls: Sendable {
         return receivers
     }
 
-    /// Returns a function that returns the users among the receivers of a call.
-    private func known<Call>(_ receivers: any KeyPath<Call, [String]> & Sendable) -> @Sendable (Call) -> [Int64] {
-        { call in call[keyPath: receivers].compactMap { talk.uuids.userID(of: $0) } }
+    /// Returns the users among the receivers of a call, for faults.
+    private func receivers(_ call: some MessageCall) -> [Int64] {
+        (call.messageReceivers ?? []).compactMap { talk.uuids.userID(of: $0) }
     }
 
     // MARK: Contents
@@ -200,24 +193,19 @@ struct TalkCalls: Sendable {
         _ caller: Caller,
         needing scopes: [String] = [],
         for api: String = ""
-    ) throws(KakaoRefusal) -> (id: Int64, user: AppUsers.User) {
+    ) throws(KakaoRefusal) -> AppUsers.User {
         guard let userID = caller.userID else { throw .badParameter("The Parameter [target_id] cannot be null.") }
         let user = users.user(userID)
         if let refusal = user.talkRefusal { throw refusal }
         let missing = scopes.filter { !user.scopes.contains($0) }
         guard missing.isEmpty else { throw .missingScopes(missing, api: api, allowed: user.scopes) }
-        return (userID, user)
+        return user
     }
 
     // MARK: Friends and channels
 
     /// A friend who is listed.
-    private struct ListedFriend {
-        let userID: Int64
-        let nickname: String
-        let isFavorite: Bool
-        let user: AppUsers.User
-    }
+    private typealias ListedFriend = (user: AppUsers.User, isFavorite: Bool)
 
     /// Returns the friends of a user who use the app, in the order of a call.
     private func listedFriends(_ call: RetrieveFriends, _ userID: Int64) -> [ListedFriend] {
@@ -227,20 +215,15 @@ struct TalkCalls: Sendable {
             guard user.talkRefusal == nil, user.scopes.contains(AppDefinition.friends),
                 isReviewed || user.talk.isTeamMember
             else { return nil }
-            return ListedFriend(
-                userID: friendship.userID,
-                nickname: user.account["profile"]?["nickname"]?.string ?? "",
-                isFavorite: friendship.isFavorite,
-                user: user
-            )
+            return (user, friendship.isFavorite)
         }
-        let order = call.friendOrder ?? .favorite
+        func name(_ friend: ListedFriend) -> (String, Int64) { (friend.user.nickname ?? "", friend.user.id) }
         let sorted = listed.sorted { left, right in
-            switch order {
-            case .favorite where left.isFavorite != right.isFavorite: return left.isFavorite
-            case .favorite, .nickname: return (left.nickname, left.userID) < (right.nickname, right.userID)
+            switch call.friendOrder ?? .favorite {
+            case .favorite where left.isFavorite != right.isFavorite: left.isFavorite
+            case .favorite, .nickname: name(left) < name(right)
             // The sandbox knows no ages of friends.
-            case .age: return left.userID < right.userID
+            case .age: left.user.id < right.user.id
             }
         }
         return call.order == .descending ? sorted.reversed() : sorted
@@ -258,13 +241,13 @@ struct TalkCalls: Sendable {
             return "\(url.withLock { $0 })\(RetrieveFriends.operation.path)?\(query)"
         }
         return RetrieveFriends.Answer(
-            friends: friends[start..<end].map { friend in
+            friends: friends[start..<end].map { user, isFavorite in
                 RetrieveFriends.Friend(
-                    userID: friend.userID,
-                    uuid: talk.uuids.uuid(of: friend.userID),
-                    nickname: friend.nickname,
-                    thumbnailURL: friend.user.image("thumbnail_image_url", isSecure: call.secureResource == true),
-                    isFavorite: friend.isFavorite
+                    userID: user.id,
+                    uuid: talk.uuids.uuid(of: user.id),
+                    nickname: user.nickname ?? "",
+                    thumbnailURL: user.image("thumbnail_image_url", isSecure: call.secureResource == true),
+                    isFavorite: isFavorite
                 )
             },
             totalCount: Int64(friends.count),
@@ -277,7 +260,7 @@ struct TalkCalls: Sendable {
     private func channels(_ ids: [String]?, of user: AppUsers.User) throws(KakaoRefusal) -> [RetrieveChannels.Channel] {
         let known = AppDefinition.channels
         if let id = ids?.first(where: { id in !known.contains { $0.publicID == id } }) {
-            throw .message(.channelMissing, "the channel [\(id)] does not exist.")
+            throw .error(.channelMissing, "the channel [\(id)] does not exist.")
         }
         return known.filter { ids?.contains($0.publicID) ?? true }.map { channel in
             let relation = user.talk.channels[channel.publicID]
@@ -296,12 +279,12 @@ extension AppUsers.User {
     /// Kakao's error for a call of KakaoTalk that concerns the user; `nil` if there is none.
     fileprivate var talkRefusal: KakaoRefusal? {
         if !isLinked { return .notLinked }
-        return talk.usesTalk ? nil : .message(.notTalkUser, "given account is not connected to any talk user.")
+        return talk.usesTalk ? nil : .error(.notTalkUser, "given account is not connected to any talk user.")
     }
 
     /// Kakao's error for a message to the user.
     fileprivate var messageRefusal: KakaoRefusal? {
         if let talkRefusal { return talkRefusal }
-        return talk.allowsMessages ? nil : .message(.messagesRefused, "the receiver does not allow messages.")
+        return talk.allowsMessages ? nil : .error(.messagesRefused, "the receiver does not allow messages.")
     }
 }

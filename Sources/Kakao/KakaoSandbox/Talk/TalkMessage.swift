@@ -64,9 +64,7 @@ package struct TalkTotals: Sendable, Equatable {
 extension TalkTotals: JSONWritable {
     package func write(to writer: inout JSONWriter) {
         writer.object { json in
-            json.object("delivered") { json in
-                for (call, count) in delivered.sorted(by: { $0.key < $1.key }) { json.member(call, count) }
-            }
+            json.counts("delivered", delivered)
             json.object("failed") { json in
                 for (code, count) in failed.sorted(by: { $0.key > $1.key }) { json.member(String(code), count) }
             }

@@ -91,11 +91,15 @@ final class TalkStore: Sendable {
     /// The app as KakaoTalk treats it now.
     var settings: TalkSettings { state.withLock { $0.settings } }
 
-    /// Changes how KakaoTalk treats the app, and returns the result.
-    func update(_ change: (inout TalkSettings) -> Void) -> TalkSettings {
-        state.withLock { state in
-            change(&state.settings)
-            return state.settings
+    /// Changes how KakaoTalk treats the app, and returns the result. If `change` throws, nothing is changed.
+    func update<Failure: Error>(
+        _ change: (inout TalkSettings) throws(Failure) -> Void
+    ) throws(Failure) -> TalkSettings {
+        try state.withLock { state throws(Failure) in
+            var settings = state.settings
+            try change(&settings)
+            state.settings = settings
+            return settings
         }
     }
 
@@ -128,7 +132,7 @@ final class TalkStore: Sendable {
                 let refusal =
                     isFriend
                     ? receiver.refusal ?? state.usage.refusal(from: sender, to: receiver.userID, state.settings)
-                    : .message(.notFriend, "the receiver is not a friend of the sender.")
+                    : .error(.notFriend, "the receiver is not a friend of the sender.")
                 if let refusal {
                     refusals[index] = refusal
                     state.totals.failed[refusal.code ?? 0, default: 0] += 1
@@ -211,7 +215,7 @@ final class TalkStore: Sendable {
     }
 
     /// Clears the record and its counts. The quotas are not reset.
-    func forgetMessages() {
+    func deleteMessages() {
         state.withLock { state in
             state.log.removeAll()
             state.totals = TalkTotals()

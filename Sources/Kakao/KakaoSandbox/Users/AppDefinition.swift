@@ -13,7 +13,7 @@ enum AppDefinition {
         let id: String
         /// The name that Kakao shows to users.
         let displayName: String
-        let kind: Kind
+        var kind = Kind.privacy
         /// Whether users must agree when they log in. Such a consent is not revocable.
         var isRequired = false
         /// What begins the name of the member `…_needs_agreement` of `kakao_account`; `nil` for a scope of other data.
@@ -33,7 +33,6 @@ enum AppDefinition {
         Scope(
             id: "profile_nickname",
             displayName: "닉네임",
-            kind: .privacy,
             isRequired: true,
             consentMember: "profile_nickname",
             accountMembers: ["profile.nickname", "profile.is_default_nickname"]
@@ -41,32 +40,24 @@ enum AppDefinition {
         Scope(
             id: "profile_image",
             displayName: "프로필 사진",
-            kind: .privacy,
             consentMember: "profile_image",
             accountMembers: ["profile.thumbnail_image_url", "profile.profile_image_url", "profile.is_default_image"]
         ),
         Scope(
             id: "account_email",
             displayName: "카카오계정(이메일)",
-            kind: .privacy,
             consentMember: "email",
             accountMembers: ["is_email_valid", "is_email_verified", "email"]
         ),
         account("name", "이름"), account("gender", "성별"), account("age_range", "연령대"),
-        Scope(
-            id: "birthday",
-            displayName: "생일",
-            kind: .privacy,
-            consentMember: "birthday",
-            accountMembers: ["birthday", "birthday_type"]
-        ),
+        account("birthday", "생일", ["birthday", "birthday_type"]),
         account("birthyear", "출생 연도"), account("phone_number", "카카오계정(전화번호)"),
-        Scope(id: shippingAddress, displayName: "배송지정보(수령인명, 배송지 주소, 전화번호)", kind: .privacy),
+        Scope(id: shippingAddress, displayName: "배송지정보(수령인명, 배송지 주소, 전화번호)"),
         Scope(id: friends, displayName: "카카오 서비스 내 친구목록(프로필사진, 닉네임, 즐겨찾기 포함)", kind: .service),
         Scope(id: talkMessage, displayName: "카카오톡 메시지 전송", kind: .service),
         Scope(id: storyRead, displayName: "카카오스토리 글 목록", kind: .service),
         Scope(id: storyPublish, displayName: "카카오스토리 글 작성", kind: .service),
-        Scope(id: storyPermalink, displayName: "카카오스토리 프로필 URL", kind: .privacy),
+        Scope(id: storyPermalink, displayName: "카카오스토리 프로필 URL"),
     ]
 
     /// The scope that shipping addresses need.
@@ -108,8 +99,8 @@ enum AppDefinition {
         scopes.flatMap(\.accountMembers).compactMap { $0.split(separator: ".").first.map(String.init) }
     )
 
-    /// Returns a scope of a member of `kakao_account` with the same name.
-    private static func account(_ name: String, _ displayName: String) -> Scope {
-        Scope(id: name, displayName: displayName, kind: .privacy, consentMember: name, accountMembers: [name])
+    /// Returns a scope of members of `kakao_account`: of one with the same name, unless others are given.
+    private static func account(_ name: String, _ displayName: String, _ members: [String]? = nil) -> Scope {
+        Scope(id: name, displayName: displayName, consentMember: name, accountMembers: members ?? [name])
     }
 }

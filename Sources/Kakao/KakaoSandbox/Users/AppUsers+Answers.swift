@@ -7,7 +7,7 @@ extension AppUsers.User {
     /// - Parameters:
     ///   - isSecure: Whether the addresses of images are https.
     ///   - keys: The members to show; all if `nil`.
-    func information(of userID: Int64, isSecure: Bool, _ keys: [String]?) -> RetrieveUser.Answer {
+    func information(isSecure: Bool, _ keys: [String]?) -> RetrieveUser.Answer {
         func isShown(_ path: String) -> Bool {
             keys?.contains { path == $0 || path.hasPrefix($0.hasSuffix(".") ? $0 : "\($0).") } ?? true
         }
@@ -24,7 +24,7 @@ extension AppUsers.User {
         var properties = JSONObject()
         for (name, value) in self.properties.members where isShown("properties.\(name)") { properties[name] = value }
         return RetrieveUser.Answer(
-            userID: userID,
+            userID: id,
             connectedAt: WallClock.text(unixMilliseconds: connectedAt),
             hasSignedUp: hasSignedUp,
             properties: properties.isEmpty ? nil : properties,
@@ -54,7 +54,7 @@ extension AppUsers.User {
     /// Returns the app's scopes and those that the user agreed to in addition.
     ///
     /// - Parameter ids: The scopes to return; all if `nil`.
-    func scopes(of userID: Int64, _ ids: [String]?) -> UserScopes {
+    func scopes(_ ids: [String]?) -> UserScopes {
         let own = AppDefinition.scopes.map { scope in
             let isAgreed = scopes.contains(scope.id)
             return UserScopes.Scope(
@@ -76,7 +76,7 @@ extension AppUsers.User {
                 isRevocable: true
             )
         }
-        return UserScopes(userID: userID, scopes: (own + former).filter { ids?.contains($0.id) ?? true })
+        return UserScopes(userID: id, scopes: (own + former).filter { ids?.contains($0.id) ?? true })
     }
 
     /// Returns terms of the app, with the user's consent.

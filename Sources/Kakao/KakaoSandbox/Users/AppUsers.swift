@@ -9,6 +9,7 @@ import Locking
 final class AppUsers: Sendable {
     /// What Kakao knows of a user.
     struct User: Sendable {
+        let id: Int64
         var isLinked = true
         /// Whether the user has signed up; `nil` if the app links its users automatically.
         var hasSignedUp: Bool?
@@ -25,21 +26,25 @@ final class AppUsers: Sendable {
         var addresses: [ShippingAddress] = []
         var talk = TalkUser()
 
-        init(_ userID: Int64) {
+        init(_ id: Int64) {
+            self.id = id
             terms = AppDefinition.terms.filter(\.isRequired).map { AgreedTerms(tag: $0.tag, by: .login) }
-            properties = ["nickname": .string("User \(userID)")]
-            let image = "https://k.kakaocdn.net/dn/sandbox/\(userID)/img"
+            properties = ["nickname": .string("User \(id)")]
+            let image = "https://k.kakaocdn.net/dn/sandbox/\(id)/img"
             account = [
                 "profile": [
-                    "nickname": .string("User \(userID)"), "is_default_nickname": false,
+                    "nickname": .string("User \(id)"), "is_default_nickname": false,
                     "thumbnail_image_url": .string("\(image)_110x110.jpg"),
                     "profile_image_url": .string("\(image)_640x640.jpg"), "is_default_image": false,
                 ],
-                "is_email_valid": true, "is_email_verified": true, "email": .string("user\(userID)@example.com"),
+                "is_email_valid": true, "is_email_verified": true, "email": .string("user\(id)@example.com"),
                 "name": "홍길동", "gender": "female", "age_range": "20~29", "birthday": "1130", "birthday_type": "SOLAR",
                 "birthyear": "2002", "phone_number": "+82 10-1234-1234",
             ]
         }
+
+        /// The nickname in the profile.
+        var nickname: String? { account["profile"]?["nickname"]?.string }
 
         /// Adds scopes to those that the user has agreed to.
         mutating func agree(to more: [String]) {
@@ -79,12 +84,12 @@ final class AppUsers: Sendable {
     /// - Throws: Error -2 if the call names no user, -101 if the user is not linked to the app.
     func withUser<Answer>(
         of caller: KakaoCallServer.Caller,
-        _ body: (inout User, _ userID: Int64) throws(KakaoRefusal) -> Answer
+        _ body: (inout User) throws(KakaoRefusal) -> Answer
     ) throws(KakaoRefusal) -> Answer {
         guard let userID = caller.userID else { throw .badParameter("The Parameter [target_id] cannot be null.") }
         return try update(userID) { user throws(KakaoRefusal) in
             guard user.isLinked else { throw .notLinked }
-            return try body(&user, userID)
+            return try body(&user)
         }
     }
 

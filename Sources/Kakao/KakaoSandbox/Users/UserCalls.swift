@@ -12,146 +12,104 @@ struct UserCalls: Sendable {
     let url: Locked<String>
     private let listing = CallLimit(callsPerMinute: 100)
 
-    init(settings: KakaoSandboxSettings, users: AppUsers, tokens: TokenStore, url: Locked<String>) {
-        self.settings = settings
-        self.users = users
-        self.tokens = tokens
-        self.url = url
-    }
-
     func add(to server: inout KakaoCallServer) {
-        server.on(RetrieveUser.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID in
-                user.information(of: userID, isSecure: call.secureResource == true, call.propertyKeys)
-            }
+        server.on(RetrieveUser.self, for: users) { call, user, _ in
+            user.information(isSecure: call.secureResource == true, call.propertyKeys)
         }
         server.on(RetrieveAppUsers.self, users: \.targetIDs) { call, _ in
             call.targetIDs.compactMap { userID in
                 let user = users.user(userID)
-                return user.isLinked ? user.information(of: userID, isSecure: false, call.propertyKeys) : nil
+                return user.isLinked ? user.information(isSecure: false, call.propertyKeys) : nil
             }
         }
         server.on(RetrieveUserIDs.self) { call, _ throws(KakaoRefusal) in
-            try listing.take()
+            try listing.countCall()
             return page(call)
         }
         addChanges(to: &server)
         addScopes(to: &server)
         addTerms(to: &server)
-        server.on(RetrieveShippingAddresses.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID in
-                let isAgreed = user.scopes.contains(AppDefinition.shippingAddress)
-                return RetrieveShippingAddresses.Answer(
-                    userID: userID,
-                    needsAgreement: !isAgreed,
-                    addresses: isAgreed ? user.addresses(call) : nil
-                )
-            }
+        server.on(RetrieveShippingAddresses.self, for: users) { call, user, _ in
+            let isAgreed = user.scopes.contains(AppDefinition.shippingAddress)
+            return RetrieveShippingAddresses.Answer(
+                userID: user.id,
+                needsAgreement: !isAgreed,
+                addresses: isAgreed ? user.addresses(call) : nil
+            )
         }
     }
 
     private func addChanges(to server: inout KakaoCallServer) {
-        server.on(LogOutUser.self) { _, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { _, userID in
-                if let token = caller.accessToken {
-                    tokens.revoke(token)
-                } else {
-                    tokens.revoke(userID: userID)
-                }
-                return UserIDAnswer(userID: userID)
-            }
+        server.on(LogOutUser.self, for: users) { _, user, caller in
+            if let token = caller.accessToken { tokens.revoke(token) } else { tokens.revoke(userID: user.id) }
+            return UserIDAnswer(userID: user.id)
         }
-        server.on(UnlinkUser.self) { _, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID in
-                user.isLinked = false
-                tokens.revoke(userID: userID)
-                return UserIDAnswer(userID: userID)
-            }
+        server.on(UnlinkUser.self, for: users) { _, user, _ in
+            user.isLinked = false
+            tokens.revoke(userID: user.id)
+            return UserIDAnswer(userID: user.id)
         }
-        server.on(SignUpUser.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID throws(KakaoRefusal) in
-                guard user.hasSignedUp == false else {
-                    throw KakaoRefusal(status: 400, code: -102, message: "already registered")
-                }
-                try store(call.properties ?? JSONObject(), of: &user)
-                user.hasSignedUp = true
-                return UserIDAnswer(userID: userID)
-            }
+        server.on(SignUpUser.self, for: users) { call, user, _ throws(KakaoRefusal) in
+            guard user.hasSignedUp == false else { throw .error(.userAlreadyLinked, "already registered") }
+            try store(call.properties ?? JSONObject(), of: &user)
+            user.hasSignedUp = true
+            return UserIDAnswer(userID: user.id)
         }
-        server.on(UpdateUserProfile.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID throws(KakaoRefusal) in
-                try store(call.properties, of: &user)
-                return UserIDAnswer(userID: userID)
-            }
+        server.on(UpdateUserProfile.self, for: users) { call, user, _ throws(KakaoRefusal) in
+            try store(call.properties, of: &user)
+            return UserIDAnswer(userID: user.id)
         }
     }
 
     private func addScopes(to server: inout KakaoCallServer) {
-        server.on(RetrieveScopes.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID in user.scopes(of: userID, call.scopes) }
-        }
-        server.on(RevokeScopes.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID throws(KakaoRefusal) in
-                let agreed = user.scopes(of: userID, call.scopes).scopes?.filter(\.isAgreed) ?? []
-                guard !agreed.isEmpty else { throw .badParameter("There is no scopes to revoke.") }
-                let fixed = agreed.filter { $0.isRevocable == false }.map(\.id)
-                guard fixed.isEmpty else {
-                    throw KakaoRefusal(
-                        status: 403,
-                        code: -3,
-                        message: "[\(fixed.joined(separator: ", "))] is not revocable."
-                    )
-                }
-                user.scopes.removeAll { call.scopes.contains($0) }
-                return user.scopes(of: userID, nil)
+        server.on(RetrieveScopes.self, for: users) { call, user, _ in user.scopes(call.scopes) }
+        server.on(RevokeScopes.self, for: users) { call, user, _ throws(KakaoRefusal) in
+            let agreed = user.scopes(call.scopes).scopes?.filter(\.isAgreed) ?? []
+            guard !agreed.isEmpty else { throw .badParameter("There is no scopes to revoke.") }
+            let fixed = agreed.filter { $0.isRevocable == false }.map(\.id).joined(separator: ", ")
+            guard fixed.isEmpty else {
+                throw .error(.featureDisabled, status: 403, "[\(fixed)] is not revocable.")
             }
+            user.scopes.removeAll { call.scopes.contains($0) }
+            return user.scopes(nil)
         }
     }
 
     private func addTerms(to server: inout KakaoCallServer) {
-        server.on(RetrieveServiceTerms.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID throws(KakaoRefusal) in
-                if let tag = call.tags?.first(where: { tag in !AppDefinition.terms.contains { $0.tag == tag } }) {
-                    throw .badParameter("invalid tag [\(tag)]")
-                }
-                let terms = AppDefinition.terms.filter { call.tags?.contains($0.tag) ?? true }
-                    .map { user.consent(to: $0) }
-                return UserServiceTerms(
-                    userID: userID,
-                    terms: call.result == .all ? terms : terms.filter(\.isAgreed)
-                )
+        server.on(RetrieveServiceTerms.self, for: users) { call, user, _ throws(KakaoRefusal) in
+            if let tag = call.tags?.first(where: { tag in !AppDefinition.terms.contains { $0.tag == tag } }) {
+                throw .badParameter("invalid tag [\(tag)]")
             }
+            let terms = AppDefinition.terms.filter { call.tags?.contains($0.tag) ?? true }
+                .map { user.consent(to: $0) }
+            return UserServiceTerms(userID: user.id, terms: call.result == .all ? terms : terms.filter(\.isAgreed))
         }
-        server.on(RevokeServiceTerms.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID in
-                let revoked = AppDefinition.terms.map { user.consent(to: $0) }
-                    .filter { $0.isRevocable == true && call.tags.contains($0.tag) }.map(\.tag)
-                user.terms.removeAll { revoked.contains($0.tag) }
-                return UserServiceTerms(
-                    userID: userID,
-                    terms: revoked.map { UserServiceTerms.Term(tag: $0, isAgreed: false) }
-                )
-            }
+        server.on(RevokeServiceTerms.self, for: users) { call, user, _ in
+            let revoked = AppDefinition.terms.map { user.consent(to: $0) }
+                .filter { $0.isRevocable == true && call.tags.contains($0.tag) }.map(\.tag)
+            user.terms.removeAll { revoked.contains($0.tag) }
+            return UserServiceTerms(
+                userID: user.id,
+                terms: revoked.map { UserServiceTerms.Term(tag: $0, isAgreed: false) }
+            )
         }
-        server.on(UpgradeServiceTerms.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user, userID in
-                let terms = AppDefinition.terms.filter { call.tags.contains($0.tag) }
-                for term in terms where !user.terms.contains(where: { $0.tag == term.tag }) {
-                    user.terms.append(AppUsers.AgreedTerms(tag: term.tag, by: .call))
-                }
-                return UserServiceTerms(
-                    userID: userID,
-                    terms: terms.map { term in
-                        let consent = user.consent(to: term)
-                        return UserServiceTerms.Term(
-                            tag: consent.tag,
-                            isAgreed: true,
-                            agreedAt: consent.agreedAt,
-                            agreedBy: consent.agreedBy
-                        )
-                    }
-                )
+        server.on(UpgradeServiceTerms.self, for: users) { call, user, _ in
+            let terms = AppDefinition.terms.filter { call.tags.contains($0.tag) }
+            for term in terms where !user.terms.contains(where: { $0.tag == term.tag }) {
+                user.terms.append(AppUsers.AgreedTerms(tag: term.tag, by: .call))
             }
+            return UserServiceTerms(
+                userID: user.id,
+                terms: terms.map { term in
+                    let consent = user.consent(to: term)
+                    return UserServiceTerms.Term(
+                        tag: consent.tag,
+                        isAgreed: true,
+                        agreedAt: consent.agreedAt,
+                        agreedBy: consent.agreedBy
+                    )
+                }
+            )
         }
     }
 
@@ -162,11 +120,7 @@ struct UserCalls: Sendable {
         let unknown = properties.members.map(\.name).filter { !AppDefinition.propertyKeys.contains($0) }
         guard unknown.isEmpty else {
             let names = unknown.joined(separator: ", ")
-            throw KakaoRefusal(
-                status: 400,
-                code: -201,
-                message: "user property not found ([\(names)] for appId=\(settings.appID))"
-            )
+            throw .error(.unknownUserProperty, "user property not found ([\(names)] for appId=\(settings.appID))")
         }
         for (name, value) in properties.members { user.properties[name] = .string(value.anyText) }
     }
@@ -194,6 +148,19 @@ struct UserCalls: Sendable {
     }
 }
 
+extension KakaoCallServer {
+    /// Serves a call for its user, who is linked to the app: see ``AppUsers/withUser(of:_:)``.
+    mutating func on<Call: KakaoCall>(
+        _: Call.Type,
+        for users: AppUsers,
+        _ handle: @escaping @Sendable (Call, inout AppUsers.User, Caller) throws(KakaoRefusal) -> Call.Answer
+    ) {
+        on(Call.self) { call, caller throws(KakaoRefusal) in
+            try users.withUser(of: caller) { user throws(KakaoRefusal) in try handle(call, &user, caller) }
+        }
+    }
+}
+
 /// Kakao's limit for a call: a number within a minute, which begins with the first call.
 private final class CallLimit: Sendable {
     private let callsPerMinute: Int
@@ -204,15 +171,13 @@ private final class CallLimit: Sendable {
     }
 
     /// - Throws: Error -10 if the limit is reached.
-    func take() throws(KakaoRefusal) {
+    func countCall() throws(KakaoRefusal) {
         let now = WallClock.unixMilliseconds
         let calls = state.withLock { state in
             if now - state.start >= 60_000 { state = (now, 0) }
             state.calls += 1
             return state.calls
         }
-        guard calls <= callsPerMinute else {
-            throw .quotaExceeded(status: 429)
-        }
+        guard calls <= callsPerMinute else { throw .quotaExceeded(status: 429) }
     }
 }

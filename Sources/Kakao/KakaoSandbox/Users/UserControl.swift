@@ -16,23 +16,11 @@ struct UserControl: Sendable {
 
     func addRoutes(to router: inout Router) {
         let path = "/sandbox/users/{user_id}"
-        router.add(
-            .get,
-            path,
-            .immediate { request in
-                let userID = try request.userID
-                return Self.response(users.user(userID), userID)
-            }
-        )
-        router.add(
-            .post,
-            path,
-            .immediate { request in
-                let userID = try request.userID
-                let input = try ControlInput(bodyOf: request, known: Self.members)
-                return Self.response(try set(userID, input), userID)
-            }
-        )
+        router.control(.get, path) { Self.response(users.user(try $0.userID)) }
+        router.control(.post, path) { request in
+            let userID = try request.userID
+            return Self.response(try set(userID, ControlInput(bodyOf: request, known: Self.members)))
+        }
     }
 
     /// Changes Kakao's data about a user. Members that are absent from the input stay as they are.
@@ -40,29 +28,25 @@ struct UserControl: Sendable {
     /// - Throws: ``Problem`` that names the field, with nothing changed.
     @discardableResult
     func set(_ userID: Int64, _ input: ControlInput) throws(Problem) -> AppUsers.User {
-        let isLinked = try input.bool("linked")
-        let hasSignedUp = try input.bool("has_signed_up")
-        let scopes = try input.strings("scopes")
-        let tags = try Self.tags(input)
-        let properties = try Self.members(input, "properties", known: AppDefinition.propertyKeys)
-        let account = try Self.members(input, "account", known: AppDefinition.accountMembers)
-        let addresses = try input.records("shipping_addresses", ShippingAddress.record)
-        let usesTalk = try input.bool("talk_user")
-        let allowsMessages = try input.bool("allows_messages")
-        let isTeamMember = try input.bool("team_member")
-        let channels = try Self.channels(input)
-        return users.update(userID) { user in
-            if let isLinked { user.isLinked = isLinked }
-            if let hasSignedUp { user.hasSignedUp = hasSignedUp }
-            if let scopes { user.scopes = scopes }
-            if let tags { user.terms = tags.map { AppUsers.AgreedTerms(tag: $0, by: .login) } }
+        try users.update(userID) { stored throws(Problem) in
+            var user = stored
+            if let isLinked = try input.bool("linked") { user.isLinked = isLinked }
+            if let hasSignedUp = try input.bool("has_signed_up") { user.hasSignedUp = hasSignedUp }
+            if let scopes = try input.strings("scopes") { user.scopes = scopes }
+            if let tags = try Self.tags(input) {
+                user.terms = tags.map { AppUsers.AgreedTerms(tag: $0, by: .login) }
+            }
+            let properties = try input.object("properties", known: AppDefinition.propertyKeys)
             for (name, value) in properties?.members ?? [] { user.properties[name] = .string(value.anyText) }
+            let account = try input.object("account", known: AppDefinition.accountMembers)
             for (name, value) in account?.members ?? [] { user.account[name] = value.isNull ? .none : value }
+            let addresses = try input.records("shipping_addresses", ShippingAddress.record)
             if let addresses { user.addresses = addresses }
-            if let usesTalk { user.talk.usesTalk = usesTalk }
-            if let allowsMessages { user.talk.allowsMessages = allowsMessages }
-            if let isTeamMember { user.talk.isTeamMember = isTeamMember }
-            for (id, kind) in channels ?? [:] { user.talk.channels[id] = ChannelRelation(kind: kind) }
+            if let usesTalk = try input.bool("talk_user") { user.talk.usesTalk = usesTalk }
+            if let allowsMessages = try input.bool("allows_messages") { user.talk.allowsMessages = allowsMessages }
+            if let isTeamMember = try input.bool("team_member") { user.talk.isTeamMember = isTeamMember }
+            for (id, kind) in try Self.channels(input) { user.talk.channels[id] = ChannelRelation(kind: kind) }
+            stored = user
             return user
         }
     }
@@ -77,30 +61,18 @@ struct UserControl: Sendable {
         return tags
     }
 
-    private static func members(
-        _ input: ControlInput,
-        _ name: String,
-        known: Set<String>
-    ) throws(Problem) -> JSONObject? {
-        guard let value = input.value(name) else { return nil }
-        return try ControlInput.object(value, name, known: known)
-    }
-
-    private static func channels(_ input: ControlInput) throws(Problem) -> [String: ChannelRelation.Kind]? {
-        let name = "channels"
-        guard let object = try members(input, name, known: Set(AppDefinition.channels.map(\.publicID))) else {
-            return nil
-        }
+    private static func channels(_ input: ControlInput) throws(Problem) -> [String: ChannelRelation.Kind] {
+        let known = Set(AppDefinition.channels.map(\.publicID))
+        guard let object = try input.object("channels", known: known) else { return [:] }
         let relations = try ControlInput(object, known: Set(object.members.map(\.name)))
         var kinds: [String: ChannelRelation.Kind] = [:]
         for (id, _) in object.members { kinds[id] = try relations.choice(id) }
         return kinds
     }
 
-    private static func response(_ user: AppUsers.User, _ userID: Int64) -> Response {
-        var json = JSONWriter()
-        json.object {
-            $0.member("user_id", String(userID))
+    private static func response(_ user: AppUsers.User) -> Response {
+        .json {
+            $0.member("user_id", String(user.id))
             $0.member("linked", user.isLinked)
             $0.member("has_signed_up", user.hasSignedUp)
             $0.member("connected_at", WallClock.text(unixMilliseconds: user.connectedAt))
@@ -122,6 +94,5 @@ struct UserControl: Sendable {
                 }
             }
         }
-        return .json(json.bytes)
     }
 }

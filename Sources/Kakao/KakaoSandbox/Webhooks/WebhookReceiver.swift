@@ -30,8 +30,6 @@ package struct ReceivedWebhook: Sendable {
 /// The receiver of the push server's webhooks, `POST /webhooks`, and its controls (`docs/sandbox.md`). It verifies nothing.
 final class WebhookReceiver: Sendable {
     static let path = "/webhooks"
-    private static let maximumLimit: Int64 = 10_000
-
     private let log: Locked<RecentLog<ReceivedWebhook>>
 
     /// - Parameter capacity: The number of webhooks that are kept.
@@ -44,8 +42,8 @@ final class WebhookReceiver: Sendable {
     }
 
     func addRoutes(to router: inout Router) {
-        router.add(.get, "/sandbox/webhooks", .immediate(list))
-        router.add(.delete, "/sandbox/webhooks", .immediate(forget))
+        router.control(.get, "/sandbox/webhooks", list)
+        router.command(.delete, "/sandbox/webhooks") { [self] _ in deleteWebhooks() }
     }
 
     private func receive(_ request: Request) -> Response {
@@ -69,26 +67,14 @@ final class WebhookReceiver: Sendable {
         log.withLock { $0.page(after: sequence, limit: limit) { _ in true } }
     }
 
-    func forgetWebhooks() {
+    func deleteWebhooks() {
         log.withLock { $0.removeAll() }
     }
 
     private func list(_ request: Request) throws -> Response {
         let query = try ControlInput(queryOf: request, known: ["after", "limit"])
-        let after = Int(try query.integer("after", in: 0...Int64.max) ?? 0)
-        let limit = Int(try query.integer("limit", in: 1...Self.maximumLimit) ?? 100)
-        let page = webhooks(after: after, limit: limit)
-        var json = JSONWriter()
-        json.object {
-            $0.member("items", page)
-            $0.member("next", page.count == limit ? page.last?.sequence : nil)
-        }
-        return .json(json.bytes)
-    }
-
-    private func forget(_ request: Request) -> Response {
-        forgetWebhooks()
-        return Response(.noContent)
+        let (after, limit) = try query.page()
+        return .page(webhooks(after: after, limit: limit), limit: limit, number: \.sequence)
     }
 }
 

@@ -5,6 +5,7 @@ import HTTPClient
 import HTTPTypes
 import Identity
 import JSON
+import KakaoAPI
 import KakaoSandbox
 import Logging
 import Net

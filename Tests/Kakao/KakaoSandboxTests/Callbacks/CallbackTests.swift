@@ -194,7 +194,7 @@ import Testing
                 share.arguments = ["a": "b"]
                 let outcome = await kakao.sandbox.share(share)
                 #expect(outcome.status == 500)
-                #expect(outcome.resourceID?.count == 24)
+                #expect(outcome.id?.count == 24)
                 #expect(kakao.sandbox.stats.linkCallbacks.sent == 1)
                 #expect(kakao.sandbox.stats.linkCallbacks.accepted == 0)
             }

@@ -1,6 +1,7 @@
 import HTTPClient
 import HTTPTypes
 import JSON
+import KakaoAPI
 import KakaoSandbox
 import Testing
 

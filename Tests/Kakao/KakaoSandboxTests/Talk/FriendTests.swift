@@ -1,9 +1,9 @@
 import HTTPClient
 import HTTPTypes
 import JSON
-import KakaoAPI
 import Testing
 
+@testable import KakaoAPI
 @testable import KakaoSandbox
 
 /// The list of friends, profiles and channels.

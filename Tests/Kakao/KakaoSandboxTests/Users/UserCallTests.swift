@@ -1,9 +1,10 @@
 import HTTPClient
 import HTTPTypes
 import JSON
-import KakaoAPI
 import KakaoSandbox
 import Testing
+
+@testable import KakaoAPI
 
 /// Kakao's calls about users, by the client that the server has.
 @Suite struct UserCallTests {

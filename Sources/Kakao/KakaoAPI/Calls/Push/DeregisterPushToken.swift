@@ -11,17 +11,6 @@ package struct DeregisterPushToken: KakaoCall {
     /// The name of the push type in ``version``.
     package let pushType: String
 
-    package init(version: PushVersion, userID: Int64, deviceID: String, pushType: PushType) {
-        self.init(version, userID, deviceID, pushType.name(in: version))
-    }
-
-    private init(_ version: PushVersion, _ userID: Int64, _ deviceID: String, _ pushType: String) {
-        self.version = version
-        self.userID = userID
-        self.deviceID = deviceID
-        self.pushType = pushType
-    }
-
     package static let operation = KakaoOperation<Self>(
         "push_deregister",
         [.post],
@@ -35,8 +24,14 @@ package struct DeregisterPushToken: KakaoCall {
             .required("uuid", \.userID, .userID, "The user."),
             .required("device_id", \.deviceID, .text(1...64), "The device, among the user's devices."),
             .pushType(\.pushType),
-            make: Self.init(_:_:_:_:)
+            make: Self.init
         ),
         answer: .empty
     )
+}
+
+extension DeregisterPushToken {
+    package init(version: PushVersion, userID: Int64, deviceID: String, pushType: PushType) {
+        self.init(version: version, userID: userID, deviceID: deviceID, pushType: pushType.name(in: version))
+    }
 }

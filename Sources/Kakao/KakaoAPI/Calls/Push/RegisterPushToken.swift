@@ -19,18 +19,6 @@ package struct RegisterPushToken: KakaoCall {
     /// The token that the app received from APNs or FCM.
     package let pushToken: String
 
-    package init(version: PushVersion, userID: Int64, deviceID: String, pushType: PushType, pushToken: String) {
-        self.init(version, userID, deviceID, pushType.name(in: version), pushToken)
-    }
-
-    private init(_ version: PushVersion, _ userID: Int64, _ deviceID: String, _ pushType: String, _ pushToken: String) {
-        self.version = version
-        self.userID = userID
-        self.deviceID = deviceID
-        self.pushType = pushType
-        self.pushToken = pushToken
-    }
-
     package static let operation = KakaoOperation<Self>(
         "push_register",
         [.post],
@@ -45,7 +33,7 @@ package struct RegisterPushToken: KakaoCall {
             .required("device_id", \.deviceID, .text(1...64), "The device, among the user's devices."),
             .pushType(\.pushType),
             .required("push_token", \.pushToken, .text(1...4096), "The token from APNs or FCM."),
-            make: Self.init(_:_:_:_:_:)
+            make: Self.init
         ),
         answer: .json(.tokenLifetime, example: .days(30)),
         encodeForm: \.form
@@ -58,6 +46,13 @@ package struct RegisterPushToken: KakaoCall {
         form.append("push_type", pushType)
         form.append("push_token", pushToken)
         return form
+    }
+}
+
+extension RegisterPushToken {
+    package init(version: PushVersion, userID: Int64, deviceID: String, pushType: PushType, pushToken: String) {
+        let pushType = pushType.name(in: version)
+        self.init(version: version, userID: userID, deviceID: deviceID, pushType: pushType, pushToken: pushToken)
     }
 }
 

@@ -12,17 +12,6 @@ package struct RetrievePushTokens: KakaoCall {
     /// 1 to ``SendPush/maximumUsers`` users, or `nil` if there is ``userID``.
     package let userIDs: [Int64]?
 
-    /// - Parameter userIDs: 1 to ``SendPush/maximumUsers`` ids. Kakao rejects more.
-    package init(version: PushVersion, userIDs: [Int64]) {
-        self.init(version, nil, userIDs)
-    }
-
-    private init(_ version: PushVersion, _ userID: Int64?, _ userIDs: [Int64]?) {
-        self.version = version
-        self.userID = userID
-        self.userIDs = userIDs
-    }
-
     package static let operation = KakaoOperation<Self>(
         "push_tokens",
         [.post, .get],
@@ -35,7 +24,7 @@ package struct RetrievePushTokens: KakaoCall {
             .version(\.version),
             .optional("uuid", \.userID, .userID, "One user."),
             .optional("uuids", \.userIDs, .userIDs(count: 1...SendPush.maximumUsers), "Several users."),
-            make: Self.init(_:_:_:)
+            make: Self.init
         ),
         answer: .json(
             Token.record.kind("KakaoPushToken").array,
@@ -90,5 +79,12 @@ package struct RetrievePushTokens: KakaoCall {
             .optional("updated_at", \.updatedAt, .text, "The time of the last registration."),
             make: Token.init
         )
+    }
+}
+
+extension RetrievePushTokens {
+    /// - Parameter userIDs: 1 to ``SendPush/maximumUsers`` ids. Kakao rejects more.
+    package init(version: PushVersion, userIDs: [Int64]) {
+        self.init(version: version, userID: nil, userIDs: userIDs)
     }
 }

@@ -7,10 +7,6 @@ package struct DeleteImage: KakaoCall {
 
     package let imageURL: String
 
-    package init(imageURL: String) {
-        self.imageURL = imageURL
-    }
-
     package static let operation = KakaoOperation<Self>(
         "image_delete",
         [.delete],

@@ -3,16 +3,11 @@ import Schemas
 
 /// Copies an image of the web to Kakao, for messages. (Kakao, "Kakao Link: iOS", "Scraping image".)
 package struct ScrapeImage: KakaoCall {
-    package typealias Answer = SharedImage.Answer
+    package typealias Answer = SharedImage
 
     package let imageURL: String
     /// Whether the address at Kakao is https.
     package let secureResource: Bool?
-
-    package init(imageURL: String, secureResource: Bool? = nil) {
-        self.imageURL = imageURL
-        self.secureResource = secureResource
-    }
 
     package static let operation = KakaoOperation<Self>(
         "image_scrap",

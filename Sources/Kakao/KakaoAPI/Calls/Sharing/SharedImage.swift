@@ -19,27 +19,6 @@ package struct SharedImage: Sendable {
         self.height = height
     }
 
-    /// The answer `{"infos":{"original":{…}}}`.
-    package struct Infos: Sendable {
-        package let original: SharedImage
-
-        package init(original: SharedImage) {
-            self.original = original
-        }
-    }
-
-    package struct Answer: Sendable {
-        package let infos: Infos
-
-        package init(_ image: SharedImage) {
-            infos = Infos(original: image)
-        }
-
-        fileprivate init(infos: Infos) {
-            self.infos = infos
-        }
-    }
-
     private static let record = Record<SharedImage>(
         .required("url", \.url, .text, "The address of the image at Kakao."),
         .optional("content_type", \.contentType, .text, "The media type."),
@@ -49,25 +28,29 @@ package struct SharedImage: Sendable {
         make: SharedImage.init
     )
 
-    private static let infos = Record<Infos>(
-        .required("original", \.original, record.kind("SharedImage"), "The image as it was uploaded."),
-        make: Infos.init
+    private static let infos = Record<SharedImage>(
+        .required(
+            "original",
+            { @Sendable image in image },
+            record.kind("SharedImage"),
+            "The image as it was uploaded."
+        ),
+        make: { $0 }
     )
 
+    /// The answer `{"infos":{"original":{…}}}`.
     static let answer = KakaoAnswer.json(
-        Record<Answer>(
-            .required("infos", \.infos, infos.kind("SharedImageInfos"), "The image."),
-            make: Answer.init(infos:)
+        Record<SharedImage>(
+            .required("infos", { @Sendable image in image }, infos.kind("SharedImageInfos"), "The image."),
+            make: { $0 }
         )
         .kind("SharedImageAnswer"),
-        example: Answer(
-            SharedImage(
-                url: "https://k.kakaocdn.net/14/dn/btqvVKoiuNh/h0dA9nEGKwPMKKDYQi8aPk/original.jpg",
-                contentType: "image/jpeg",
-                length: 63_541,
-                width: 600,
-                height: 600
-            )
+        example: SharedImage(
+            url: "https://k.kakaocdn.net/14/dn/btqvVKoiuNh/h0dA9nEGKwPMKKDYQi8aPk/original.jpg",
+            contentType: "image/jpeg",
+            length: 63_541,
+            width: 600,
+            height: 600
         )
     )
 }

@@ -38,7 +38,7 @@ package struct TemplateValidation: Sendable {
         .required("template_msg", \.templateMessage, .object, "The message, in KakaoTalk's format."),
         .required("warning_msg", \.warnings, .object, "Kakao's warnings by place, such as a dropped link."),
         .required("argument_msg", \.argumentWarnings, .object, "Kakao's warnings about arguments."),
-        .optional("scheme_params", \.schemeParams, .object, "Options of KakaoTalk's picker."),
+        .schemeParams(\.schemeParams),
         make: TemplateValidation.init
     )
 
@@ -56,4 +56,18 @@ package struct TemplateValidation: Sendable {
 
     /// The version of KakaoTalk's message format.
     static let linkVersion = "4.0"
+}
+
+extension RecordMember where Value == String {
+    /// The version of KakaoTalk's message format.
+    static func linkVersion(_ get: @escaping @Sendable (Whole) -> String) -> RecordMember {
+        .required("link_ver", get, .text(oneOf: [TemplateValidation.linkVersion]), "The format's version.")
+    }
+}
+
+extension RecordMember where Value == JSONObject? {
+    /// The options of KakaoTalk's picker.
+    static func schemeParams(_ get: @escaping @Sendable (Whole) -> JSONObject?) -> RecordMember {
+        .optional("scheme_params", get, .object, "Options of KakaoTalk's picker.")
+    }
 }

@@ -3,7 +3,7 @@ import Schemas
 
 /// Uploads an image to Kakao, for messages. (Kakao, "Kakao Link: iOS", "Upload image".)
 package struct UploadImage: KakaoCall {
-    package typealias Answer = SharedImage.Answer
+    package typealias Answer = SharedImage
 
     /// Whether the address at Kakao is https.
     package let secureResource: Bool?

@@ -34,15 +34,10 @@ package struct ValidateCustomTemplate: KakaoCall {
         isIdempotent: true,
         "Validates a custom template for sharing.",
         parameters: Record(
-            .required(
-                "link_ver",
-                \.linkVersion,
-                .text(oneOf: [TemplateValidation.linkVersion]),
-                "The format's version."
-            ),
+            .linkVersion(\.linkVersion),
             .templateID(\.templateID),
             .templateArgs(\.templateArgs),
-            .optional("scheme_params", \.schemeParams, .object, "Options of KakaoTalk's picker."),
+            .schemeParams(\.schemeParams),
             make: Self.init
         ),
         answer: TemplateValidation.answer

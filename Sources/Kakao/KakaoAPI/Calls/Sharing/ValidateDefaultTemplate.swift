@@ -31,14 +31,9 @@ package struct ValidateDefaultTemplate: KakaoCall {
         isIdempotent: true,
         "Validates a default template for sharing.",
         parameters: Record(
-            .required(
-                "link_ver",
-                \.linkVersion,
-                .text(oneOf: [TemplateValidation.linkVersion]),
-                "The format's version."
-            ),
+            .linkVersion(\.linkVersion),
             .templateObject(\.template),
-            .optional("scheme_params", \.schemeParams, .object, "Options of KakaoTalk's picker."),
+            .schemeParams(\.schemeParams),
             make: Self.init
         ),
         answer: TemplateValidation.answer

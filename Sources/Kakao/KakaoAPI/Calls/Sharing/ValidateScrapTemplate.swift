@@ -37,16 +37,11 @@ package struct ValidateScrapTemplate: KakaoCall {
         isIdempotent: true,
         "Validates a message made of a web page for sharing.",
         parameters: Record(
-            .required(
-                "link_ver",
-                \.linkVersion,
-                .text(oneOf: [TemplateValidation.linkVersion]),
-                "The format's version."
-            ),
+            .linkVersion(\.linkVersion),
             .requestURL(\.requestURL),
             .templateID(\.templateID),
             .templateArgs(\.templateArgs),
-            .optional("scheme_params", \.schemeParams, .object, "Options of KakaoTalk's picker."),
+            .schemeParams(\.schemeParams),
             make: Self.init
         ),
         answer: TemplateValidation.answer

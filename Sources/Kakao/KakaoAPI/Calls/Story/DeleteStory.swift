@@ -9,10 +9,6 @@ package struct DeleteStory: KakaoCall {
 
     package let id: String
 
-    package init(id: String) {
-        self.id = id
-    }
-
     package static let operation = KakaoOperation<Self>(
         "story_delete",
         [.delete],

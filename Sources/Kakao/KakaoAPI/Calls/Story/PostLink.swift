@@ -10,14 +10,8 @@ package struct PostLink: KakaoCall {
     /// The answer of ``RetrieveLinkInfo``, with members that Kakao may have added.
     package let linkInfo: JSONObject
     /// The text, up to 2048 characters.
-    package let content: String?
-    package let options: StoryPostOptions
-
-    package init(linkInfo: JSONObject, content: String? = nil, options: StoryPostOptions = StoryPostOptions()) {
-        self.linkInfo = linkInfo
-        self.content = content
-        self.options = options
-    }
+    package var content: String?
+    package var options = StoryPostOptions()
 
     package static let operation = KakaoOperation<Self>(
         "story_post_link",

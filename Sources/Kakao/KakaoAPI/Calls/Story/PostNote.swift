@@ -7,12 +7,7 @@ package struct PostNote: KakaoCall {
 
     /// The text, 1 to 2048 characters.
     package let content: String
-    package let options: StoryPostOptions
-
-    package init(content: String, options: StoryPostOptions = StoryPostOptions()) {
-        self.content = content
-        self.options = options
-    }
+    package var options = StoryPostOptions()
 
     package static let operation = KakaoOperation<Self>(
         "story_post_note",

@@ -8,14 +8,8 @@ package struct PostPhoto: KakaoCall {
     /// The paths that the upload returned, one to five.
     package let images: [String]
     /// The text, up to 2048 characters.
-    package let content: String?
-    package let options: StoryPostOptions
-
-    package init(images: [String], content: String? = nil, options: StoryPostOptions = StoryPostOptions()) {
-        self.images = images
-        self.content = content
-        self.options = options
-    }
+    package var content: String?
+    package var options = StoryPostOptions()
 
     package static let operation = KakaoOperation<Self>(
         "story_post_photo",

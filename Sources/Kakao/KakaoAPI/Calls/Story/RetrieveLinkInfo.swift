@@ -11,10 +11,6 @@ package struct RetrieveLinkInfo: KakaoCall {
     /// The address of the page.
     package let url: String
 
-    package init(url: String) {
-        self.url = url
-    }
-
     package static let operation = KakaoOperation<Self>(
         "story_linkinfo",
         [.get],

@@ -7,11 +7,7 @@ package struct RetrieveStories: KakaoCall {
     package typealias Answer = [Story]
 
     /// The id of the last story of the previous page. `nil` or empty for the first page.
-    package let lastID: String?
-
-    package init(lastID: String? = nil) {
-        self.lastID = lastID
-    }
+    package var lastID: String?
 
     package static let operation = KakaoOperation<Self>(
         "story_mystories",

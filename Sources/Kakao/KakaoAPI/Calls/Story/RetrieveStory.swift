@@ -9,10 +9,6 @@ package struct RetrieveStory: KakaoCall {
 
     package let id: String
 
-    package init(id: String) {
-        self.id = id
-    }
-
     package static let operation = KakaoOperation<Self>(
         "story_mystory",
         [.get],

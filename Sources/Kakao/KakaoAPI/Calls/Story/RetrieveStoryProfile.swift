@@ -5,11 +5,7 @@ import Schemas
 /// "Retrieve Kakao Story profile".)
 package struct RetrieveStoryProfile: KakaoCall {
     /// Whether the addresses of images are https.
-    package let secureResource: Bool?
-
-    package init(secureResource: Bool? = nil) {
-        self.secureResource = secureResource
-    }
+    package var secureResource: Bool?
 
     package static let operation = KakaoOperation<Self>(
         "story_profile",

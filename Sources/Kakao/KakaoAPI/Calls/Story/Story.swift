@@ -87,12 +87,7 @@ package struct Story: Sendable, Equatable {
     package struct Actor: Sendable, Equatable {
         /// The nickname in KakaoStory.
         package let displayName: String
-        package let thumbnailURL: String?
-
-        package init(displayName: String, thumbnailURL: String? = nil) {
-            self.displayName = displayName
-            self.thumbnailURL = thumbnailURL
-        }
+        package var thumbnailURL: String?
 
         fileprivate static let kind = Record<Actor>(
             .required("display_name", \.displayName, .text, "The nickname in KakaoStory."),
@@ -106,11 +101,6 @@ package struct Story: Sendable, Equatable {
         package let text: String
         package let writer: Actor
 
-        package init(text: String, writer: Actor) {
-            self.text = text
-            self.writer = writer
-        }
-
         package static let record = Record<Comment>(
             .required("text", \.text, .text, "The text."),
             .required("writer", \.writer, Actor.kind, "The user who wrote it."),
@@ -123,11 +113,6 @@ package struct Story: Sendable, Equatable {
         /// `LIKE`, `COOL`, `HAPPY`, `SAD`, `CHEER_UP` or `NOT_DEFINED`.
         package let emotion: String
         package let actor: Actor
-
-        package init(emotion: String, actor: Actor) {
-            self.emotion = emotion
-            self.actor = actor
-        }
 
         package static let record = Record<Like>(
             .optional(

@@ -11,8 +11,6 @@ package struct UploadStoryImages: KakaoCall {
     /// The maximum number of images of a story.
     package static let maximumImages = 5
 
-    package init() {}
-
     package static let operation = KakaoOperation<Self>(
         "story_upload",
         [.post],

@@ -8,14 +8,9 @@ import Schemas
 /// that the user does not use KakaoTalk.
 package struct RetrieveChannels: KakaoCall {
     /// The public ids of the channels to return; all of the app if `nil`.
-    package let channelIDs: [String]?
+    package var channelIDs: [String]?
     /// `channel_public_id`, the only kind of id.
-    package let channelIDType: String?
-
-    package init(channelIDs: [String]? = nil, channelIDType: String? = nil) {
-        self.channelIDs = channelIDs
-        self.channelIDType = channelIDType
-    }
+    package var channelIDType: String?
 
     package static let operation = KakaoOperation<Self>(
         "talk_channels",

@@ -6,11 +6,7 @@ import Schemas
 /// Error -501 means that the user does not use KakaoTalk.
 package struct TalkProfile: KakaoCall {
     /// Whether the addresses of images are https.
-    package let secureResource: Bool?
-
-    package init(secureResource: Bool? = nil) {
-        self.secureResource = secureResource
-    }
+    package var secureResource: Bool?
 
     package static let operation = KakaoOperation<Self>(
         "talk_profile",

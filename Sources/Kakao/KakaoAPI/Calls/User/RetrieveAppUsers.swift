@@ -14,15 +14,9 @@ package struct RetrieveAppUsers: KakaoCall {
     /// 1 to 100 users; with ``propertyKeys`` at most ``maximumUsersWithKeys``.
     package let targetIDs: [Int64]
     /// `user_id`, the only kind of id.
-    package let targetIDType: String
+    package var targetIDType = "user_id"
     /// The members to return: see ``RetrieveUser/propertyKeys``.
-    package let propertyKeys: [String]?
-
-    package init(targetIDs: [Int64], targetIDType: String = "user_id", propertyKeys: [String]? = nil) {
-        self.targetIDs = targetIDs
-        self.targetIDType = targetIDType
-        self.propertyKeys = propertyKeys
-    }
+    package var propertyKeys: [String]?
 
     package static let operation = KakaoOperation<Self>(
         "app_users",

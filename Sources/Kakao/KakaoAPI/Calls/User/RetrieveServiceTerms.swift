@@ -15,14 +15,9 @@ package struct RetrieveServiceTerms: KakaoCall {
     }
 
     /// The list to return; `nil` for ``Selection/agreed``.
-    package let result: Selection?
+    package var result: Selection?
     /// The tags to return from the list; all if `nil`.
-    package let tags: [String]?
-
-    package init(result: Selection? = nil, tags: [String]? = nil) {
-        self.result = result
-        self.tags = tags
-    }
+    package var tags: [String]?
 
     package static let operation = KakaoOperation<Self>(
         "user_service_terms",

@@ -8,25 +8,11 @@ import Schemas
 /// the app has no permission.
 package struct RetrieveShippingAddresses: KakaoCall {
     /// The only address to return. Excludes the other parameters.
-    package let addressID: Int64?
+    package var addressID: Int64?
     /// The end of the previous page: addresses that were last changed before this time in Unix seconds; 0 for the first page.
-    package let fromUpdatedAt: Int64?
+    package var fromUpdatedAt: Int64?
     /// The number of addresses on a page, 2 or more. Kakao's default is 10.
-    package let pageSize: Int64?
-
-    package init(addressID: Int64) {
-        self.init(addressID, nil, nil)
-    }
-
-    package init(fromUpdatedAt: Int64? = nil, pageSize: Int64? = nil) {
-        self.init(nil, fromUpdatedAt, pageSize)
-    }
-
-    private init(_ addressID: Int64?, _ fromUpdatedAt: Int64?, _ pageSize: Int64?) {
-        self.addressID = addressID
-        self.fromUpdatedAt = fromUpdatedAt
-        self.pageSize = pageSize
-    }
+    package var pageSize: Int64?
 
     package static let operation = KakaoOperation<Self>(
         "user_shipping_address",
@@ -54,7 +40,7 @@ package struct RetrieveShippingAddresses: KakaoCall {
                 Kind<Int64>.integer(2...Int64.max),
                 "The number of addresses; 10 if absent."
             ),
-            make: Self.init(_:_:_:),
+            make: Self.init,
             check: { call throws(Record<Self>.InvalidMember) in
                 guard call.addressID == nil || call.fromUpdatedAt == nil && call.pageSize == nil else {
                     throw Record<Self>.InvalidMember(

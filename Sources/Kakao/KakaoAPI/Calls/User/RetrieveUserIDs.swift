@@ -6,17 +6,11 @@ import Schemas
 /// Error -10 (429) means that the app has made more than 100 calls within a minute.
 package struct RetrieveUserIDs: KakaoCall {
     /// The number of ids on a page, 1 to 100. Kakao's default is 100.
-    package let limit: Int64?
+    package var limit: Int64?
     /// The first id of the page; the first or last of all if `nil`.
-    package let fromID: Int64?
+    package var fromID: Int64?
     /// The order of the ids; `nil` for ``SortOrder/ascending``.
-    package let order: SortOrder?
-
-    package init(limit: Int64? = nil, fromID: Int64? = nil, order: SortOrder? = nil) {
-        self.limit = limit
-        self.fromID = fromID
-        self.order = order
-    }
+    package var order: SortOrder?
 
     package static let operation = KakaoOperation<Self>(
         "user_ids",

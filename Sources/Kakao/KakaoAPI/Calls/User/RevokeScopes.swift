@@ -11,10 +11,6 @@ package struct RevokeScopes: KakaoCall {
     /// The ids of the scopes.
     package let scopes: [String]
 
-    package init(scopes: [String]) {
-        self.scopes = scopes
-    }
-
     package static let operation = KakaoOperation<Self>(
         "user_revoke_scopes",
         [.post],

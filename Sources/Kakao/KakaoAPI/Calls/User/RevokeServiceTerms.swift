@@ -10,10 +10,6 @@ package struct RevokeServiceTerms: KakaoCall {
     /// The tags of the terms.
     package let tags: [String]
 
-    package init(tags: [String]) {
-        self.tags = tags
-    }
-
     package static let operation = KakaoOperation<Self>(
         "user_revoke_service_terms",
         [.post],

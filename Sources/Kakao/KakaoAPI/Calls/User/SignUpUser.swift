@@ -10,11 +10,7 @@ package struct SignUpUser: KakaoCall {
     package typealias Answer = UserIDAnswer
 
     /// Texts, numbers and booleans by the keys that the app has defined at Kakao, which stores them as texts.
-    package let properties: JSONObject?
-
-    package init(properties: JSONObject? = nil) {
-        self.properties = properties
-    }
+    package var properties: JSONObject?
 
     package static let operation = KakaoOperation<Self>(
         "user_signup",

@@ -12,10 +12,6 @@ package struct UpdateUserProfile: KakaoCall {
     /// Texts, numbers and booleans by the keys that the app has defined at Kakao, which stores them as texts.
     package let properties: JSONObject
 
-    package init(properties: JSONObject) {
-        self.properties = properties
-    }
-
     package static let operation = KakaoOperation<Self>(
         "user_update_profile",
         [.post],

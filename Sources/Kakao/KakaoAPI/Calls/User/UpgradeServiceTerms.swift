@@ -10,10 +10,6 @@ package struct UpgradeServiceTerms: KakaoCall {
     /// The tags of the terms.
     package let tags: [String]
 
-    package init(tags: [String]) {
-        self.tags = tags
-    }
-
     package static let operation = KakaoOperation<Self>(
         "user_upgrade_service_terms",
         [.post],

@@ -1,34 +1,40 @@
-package import JSON
+import HTTPServer
+import JSON
 
 /// The sandbox's counts since its start. Clearing the deliveries resets `sends`, `users`, `deliveries` and `uncounted`.
 package struct SandboxStats: Sendable {
     /// The number of requests to each of Kakao's paths whose head was received, whatever their result.
     package let requests: [String: Int]
     /// The number of sends that were accepted and executed.
-    package let sends: Int
+    package internal(set) var sends = 0
     /// The number of users in those sends. A user counts once for each occurrence.
-    package let users: Int
+    package internal(set) var users = 0
     /// The number of deliveries by outcome.
-    package let deliveries: [Delivery.Outcome: Int]
+    package internal(set) var deliveries: [Delivery.Outcome: Int] = [:]
     /// The number of registered tokens. An expired token counts until its user registers again.
-    package let tokens: Int
+    package internal(set) var tokens = 0
     /// The number of tokens that are set to fail.
-    package let failingTokens: Int
+    package internal(set) var failingTokens = 0
     /// The number of reached users that were not counted because a limit was reached. While it is 0,
     /// ``ReachSummary`` is exact.
-    package let uncounted: Int
+    package internal(set) var uncounted = 0
     package let feedback: FeedbackCounts
     package let linkCallbacks: LinkCounts
     /// The seed of the faults' random generators.
     package let seed: UInt64
-}
 
-extension SandboxStats: JSONWritable {
-    package func write(to writer: inout JSONWriter) {
-        writer.object { json in
-            json.object("requests") {
-                for (path, count) in requests.sorted(by: { $0.key < $1.key }) { $0.member(path, count) }
-            }
+    init(_ ledger: Ledger, _ faults: FaultBoard, _ link: LinkCallback, _ feedback: FailureFeedback) {
+        requests = faults.requests
+        self.feedback = feedback.counts
+        linkCallbacks = link.counts
+        seed = faults.seed
+        ledger.addCounts(to: &self)
+    }
+
+    /// The response to `GET /sandbox/stats`.
+    var response: Response {
+        .json { json in
+            json.counts("requests", requests)
             json.member("sends", sends)
             json.member("users", users)
             json.object("deliveries") {
@@ -50,19 +56,5 @@ extension SandboxStats: JSONWritable {
             // A string, because many JSON parsers round integers beyond 2^53.
             json.member("seed", String(seed))
         }
-    }
-}
-
-extension ReachSummary: JSONWritable {
-    package func write(to writer: inout JSONWriter) {
-        writer.object { writeMembers(to: &$0) }
-    }
-
-    func writeMembers(to json: inout JSONWriter.Members) {
-        json.member("marker", marker)
-        json.member("sends", sends)
-        json.member("users", users)
-        json.member("times", times)
-        json.member("more_than_once", moreThanOnce)
     }
 }

@@ -57,9 +57,7 @@ extension TokenReport {
         json.member("lost_rotations", lostRotations)
         json.member("in_flight", inFlight)
         json.member("max_in_flight", maximumInFlight)
-        json.object("refusals") {
-            for (code, count) in refusals.sorted(by: { $0.key < $1.key }) { $0.member(code, count) }
-        }
+        json.counts("refusals", refusals)
         json.member("reuses_after_delivery", reusesAfterDelivery)
         json.member("reuses_before_delivery", reusesBeforeDelivery)
     }

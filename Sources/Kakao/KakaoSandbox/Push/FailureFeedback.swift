@@ -8,25 +8,19 @@ import Net
 /// Reports failed tokens to the `return_url` of a push, as Kakao does (Kakao Push REST API, `for_gcm`).
 ///
 /// A report is a form with `userId`, `pushToken` and `date`. It is sent once, whatever the response.
-final class FailureFeedback: Sendable {
+struct FailureFeedback: Sendable {
     /// The maximum number of reports in flight. Further reports are dropped and counted.
     static let maximumPending = 10_000
 
-    private let client: HTTPClient
-    private let loop: EventLoop
-    private let logger: Logger
+    let client: HTTPClient
+    let loop: EventLoop
+    let logger: Logger
     private let state = Locked(FeedbackCounts())
-
-    init(client: HTTPClient, loop: EventLoop, logger: Logger) {
-        self.client = client
-        self.loop = loop
-        self.logger = logger
-    }
 
     var counts: FeedbackCounts { state.withLock { $0 } }
 
     func report(_ failure: Ledger.Failure) {
-        let isTaken = state.withLock { counts in
+        let hasRoom = state.withLock { counts in
             guard counts.pending < Self.maximumPending else {
                 counts.dropped += 1
                 return false
@@ -34,8 +28,8 @@ final class FailureFeedback: Sendable {
             counts.pending += 1
             return true
         }
-        guard isTaken else { return }
-        Task(executorPreference: loop) { await self.send(failure) }
+        guard hasRoom else { return }
+        Task(executorPreference: loop) { await send(failure) }
     }
 
     private func send(_ failure: Ledger.Failure) async {

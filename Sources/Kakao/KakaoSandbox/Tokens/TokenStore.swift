@@ -16,7 +16,7 @@ final class TokenStore: Sendable {
         let userID: Int64
         let appID: Int64
         /// The time of expiry in Unix milliseconds.
-        let end: Int64
+        let expiresAt: Int64
     }
 
     /// A user's login to an app, from which tokens follow.
@@ -53,7 +53,7 @@ final class TokenStore: Sendable {
     fileprivate struct RefreshToken {
         let login: Login
         /// The time of expiry in Unix milliseconds.
-        let end: Int64
+        let expiresAt: Int64
         var state = State.valid
 
         enum State {
@@ -63,7 +63,7 @@ final class TokenStore: Sendable {
         }
 
         var isValid: Bool {
-            if case .valid = state { end > WallClock.unixMilliseconds } else { false }
+            if case .valid = state { expiresAt > WallClock.unixMilliseconds } else { false }
         }
     }
 
@@ -79,7 +79,7 @@ final class TokenStore: Sendable {
     }
 
     fileprivate struct State {
-        var codes: [String: (authorization: Authorization, end: Int64)] = [:]
+        var codes: [String: (authorization: Authorization, expiresAt: Int64)] = [:]
         var grants: [String: Grant] = [:]
         var refreshTokens: [String: RefreshToken] = [:]
         var users: [Int64: User] = [:]
@@ -117,7 +117,7 @@ final class TokenStore: Sendable {
     }
 
     /// Returns the error in which the authorization of a user has to end, once.
-    func takeError(of userID: Int64) -> String? {
+    func consumeNextError(of userID: Int64) -> String? {
         state.withLock { $0.users[userID]?.nextError.take() }
     }
 
@@ -126,7 +126,7 @@ final class TokenStore: Sendable {
         state.withLock { state in
             let now = WallClock.unixMilliseconds
             let userID = authorization.login.userID
-            guard state.hasRoom(for: userID), Self.makeRoom(in: &state.codes, where: { $0.end > now }) else {
+            guard state.hasRoom(for: userID), Self.makeRoom(in: &state.codes, where: { $0.expiresAt > now }) else {
                 return nil
             }
             let code = Self.newToken()
@@ -156,7 +156,7 @@ final class TokenStore: Sendable {
     func grant(of token: String) -> Grant? {
         state.withLock { state in
             guard let grant = state.grants[token] else { return nil }
-            if grant.end > WallClock.unixMilliseconds { return grant }
+            if grant.expiresAt > WallClock.unixMilliseconds { return grant }
             state.grants[token] = nil
             return nil
         }
@@ -189,7 +189,8 @@ final class TokenStore: Sendable {
     ) throws(KakaoRefusal) -> (tokens: Tokens, nonce: String?) {
         try state.withLock { state throws(KakaoRefusal) in
             let now = WallClock.unixMilliseconds
-            guard let (authorization, end) = state.codes[code], end > now, authorization.login.clientID == clientID
+            guard let (authorization, expiresAt) = state.codes[code], expiresAt > now,
+                authorization.login.clientID == clientID
             else { throw .invalidCode(code) }
             guard redirectURI == authorization.redirectURI else {
                 throw .oauth("invalid_grant", "KOE303", "Redirect URI mismatch.")
@@ -216,7 +217,7 @@ final class TokenStore: Sendable {
             else { throw .invalidRefreshToken }
             let login = refreshToken.login
             try admit(&state.users[login.userID, default: User()], isRefresh: true, now)
-            let isRotated = (refreshToken.end - now) / 1000 < settings.rotateRefreshTokensBelowSeconds
+            let isRotated = (refreshToken.expiresAt - now) / 1000 < settings.rotateRefreshTokensBelowSeconds
             guard let tokens = state.issue(login, withRefreshToken: isRotated) else { throw .full }
             state.users[login.userID]?.report.refreshes += 1
             if isRotated {
@@ -337,7 +338,7 @@ extension TokenStore.State {
 
     mutating func issue(_ grant: TokenStore.Grant) -> String? {
         let now = WallClock.unixMilliseconds
-        guard TokenStore.makeRoom(in: &grants, where: { $0.end > now }) else { return nil }
+        guard TokenStore.makeRoom(in: &grants, where: { $0.expiresAt > now }) else { return nil }
         let token = TokenStore.newToken()
         grants[token] = grant
         return token
@@ -354,12 +355,12 @@ extension TokenStore.State {
         let grant = TokenStore.Grant(
             userID: login.userID,
             appID: login.appID,
-            end: now + login.accessTokenSeconds * 1000
+            expiresAt: now + login.accessTokenSeconds * 1000
         )
         guard let accessToken = issue(grant) else { return nil }
         if let refreshToken {
-            let end = now + login.refreshTokenSeconds * 1000
-            refreshTokens[refreshToken] = TokenStore.RefreshToken(login: login, end: end)
+            let expiresAt = now + login.refreshTokenSeconds * 1000
+            refreshTokens[refreshToken] = TokenStore.RefreshToken(login: login, expiresAt: expiresAt)
         }
         return TokenStore.Tokens(login: login, accessToken: accessToken, refreshToken: refreshToken)
     }

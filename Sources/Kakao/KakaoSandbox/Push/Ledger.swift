@@ -7,7 +7,9 @@ import Locking
 final class Ledger: Sendable {
     fileprivate struct State {
         var tokens: TokenRegistry
-        var log: DeliveryLog
+        var log: RecentLog<Delivery>
+        /// The number of deliveries by outcome.
+        var outcomes: [Delivery.Outcome: Int] = [:]
         var reach: ReachCounter
         var failingTokens: Set<String> = []
         var sends = 0
@@ -28,16 +30,6 @@ final class Ledger: Sendable {
         let failedAt: Int64
     }
 
-    /// The counts of all parts of the ledger.
-    struct Counts {
-        let tokens: Int
-        let failingTokens: Int
-        let sends: Int
-        let users: Int
-        let deliveries: [Delivery.Outcome: Int]
-        let uncounted: Int
-    }
-
     static let maximumFailingTokens = 100_000
     /// The maximum total advance of the clock: 100 years.
     static let maximumClockSeconds: Int64 = 36_500 * 86_400
@@ -51,7 +43,7 @@ final class Ledger: Sendable {
                     maximumTokens: settings.maximumTokens,
                     lifetimeDays: settings.tokenLifetimeDays
                 ),
-                log: DeliveryLog(capacity: settings.maximumDeliveries),
+                log: RecentLog(capacity: settings.maximumDeliveries),
                 reach: ReachCounter(maximumUsers: settings.maximumReached)
             )
         )
@@ -66,9 +58,7 @@ final class Ledger: Sendable {
         let isStored = state.withLock {
             $0.tokens.register(key, userID: userID, pushToken: pushToken, now: $0.now)
         }
-        guard isStored else {
-            throw KakaoRefusal(status: 400, code: -1, message: "the sandbox has reached its limit of tokens")
-        }
+        guard isStored else { throw .full("the sandbox has reached its limit of tokens") }
     }
 
     func deregister(_ key: DeviceKey, userID: Int64) {
@@ -89,13 +79,7 @@ final class Ledger: Sendable {
             state.users += send.userIDs.count
             state.reach.count(send.userIDs, marker: send.message.marker)
             var failures: [Failure] = []
-            for userID in send.userIDs {
-                if send.isBypass {
-                    state.deliverToGivenTokens(send, userID: userID, now: now, &failures)
-                } else {
-                    state.deliverToDevices(send, userID: userID, now: now, &failures)
-                }
-            }
+            for userID in send.userIDs { state.deliver(send, to: userID, at: now, &failures) }
             return failures
         }
     }
@@ -131,7 +115,7 @@ final class Ledger: Sendable {
     }
 
     func deliveries(to userID: Int64?, after: Int, limit: Int) -> [Delivery] {
-        state.withLock { $0.log.page(of: userID, after: after, limit: limit) }
+        state.withLock { $0.log.page(after: after, limit: limit) { userID == nil || $0.userID == userID } }
     }
 
     func reachSummaries() -> [ReachSummary] {
@@ -155,93 +139,79 @@ final class Ledger: Sendable {
     }
 
     /// Clears the deliveries and their counts. Tokens are kept.
-    func forgetDeliveries() {
+    func deleteDeliveries() {
         state.withLock {
             $0.log.removeAll()
+            $0.outcomes = [:]
             $0.reach.removeAll()
             $0.sends = 0
             $0.users = 0
         }
     }
 
-    func counts() -> Counts {
-        state.withLock {
-            Counts(
-                tokens: $0.tokens.count,
-                failingTokens: $0.failingTokens.count,
-                sends: $0.sends,
-                users: $0.users,
-                deliveries: $0.log.counts,
-                uncounted: $0.reach.uncounted
-            )
+    /// Adds the counts of all parts of the ledger.
+    func addCounts(to stats: inout SandboxStats) {
+        state.withLock { state in
+            stats.sends = state.sends
+            stats.users = state.users
+            stats.deliveries = state.outcomes
+            stats.tokens = state.tokens.count
+            stats.failingTokens = state.failingTokens.count
+            stats.uncounted = state.reach.uncounted
         }
     }
 }
 
 extension Ledger.State {
-    fileprivate mutating func deliverToDevices(
-        _ send: PushSend,
-        userID: Int64,
-        now: Int64,
-        _ failures: inout [Ledger.Failure]
-    ) {
-        let devices = tokens.tokens(of: userID, now: now)
-        for device in devices {
-            deliver(send, userID: userID, device.key.pushType, device.key.deviceID, device.pushToken, now, &failures)
-        }
-        if devices.isEmpty { append(send, userID: userID, .noDevice, nil, nil, nil, now) }
-    }
+    /// A device of a user, or only the token for it that the message carries (`bypass`).
+    private typealias Target = (pushType: PushType, deviceID: String?, pushToken: String)
 
-    /// Delivers a send with `bypass`, whose message carries one token for each platform.
-    fileprivate mutating func deliverToGivenTokens(
-        _ send: PushSend,
-        userID: Int64,
-        now: Int64,
-        _ failures: inout [Ledger.Failure]
-    ) {
-        for pushType in PushType.allCases {
-            guard let pushToken = send.message.payload(for: pushType)?.pushToken else { continue }
-            deliver(send, userID: userID, pushType, nil, pushToken, now, &failures)
+    /// Returns the devices of a user, or the token for each platform that the message carries.
+    private func targets(of send: PushSend, to userID: Int64, at now: Int64) -> [Target] {
+        guard send.isBypass else {
+            return tokens.tokens(of: userID, now: now).map { ($0.key.pushType, $0.key.deviceID, $0.pushToken) }
+        }
+        return PushType.allCases.compactMap { pushType in
+            send.message.payload(for: pushType)?.pushToken.map { (pushType, nil, $0) }
         }
     }
 
-    private mutating func deliver(
+    /// Delivers a send to every device of a user.
+    fileprivate mutating func deliver(
         _ send: PushSend,
-        userID: Int64,
-        _ pushType: PushType,
-        _ deviceID: String?,
-        _ pushToken: String,
-        _ now: Int64,
+        to userID: Int64,
+        at now: Int64,
         _ failures: inout [Ledger.Failure]
     ) {
-        let payload = send.message.payload(for: pushType)
-        let outcome: Delivery.Outcome
-        if payload == nil {
-            outcome = .noMessage
-        } else if payload?.isDryRun == true {
-            outcome = .dryRun
-        } else if failingTokens.contains(pushToken) {
-            outcome = .failed
-            if let returnURL = payload?.returnURL {
+        let targets = targets(of: send, to: userID, at: now)
+        for target in targets {
+            let payload = send.message.payload(for: target.pushType)
+            let outcome = outcome(of: payload, to: target.pushToken)
+            if outcome == .failed, let returnURL = payload?.returnURL {
+                let pushToken = target.pushToken
                 failures.append(
                     Ledger.Failure(userID: userID, pushToken: pushToken, returnURL: returnURL, failedAt: now)
                 )
             }
-        } else {
-            outcome = .delivered
+            append(send, to: userID, target, outcome, at: now)
         }
-        append(send, userID: userID, outcome, pushType, deviceID, pushToken, now)
+        if targets.isEmpty, !send.isBypass { append(send, to: userID, nil, .noDevice, at: now) }
+    }
+
+    private func outcome(of payload: PushMessage.Payload?, to pushToken: String) -> Delivery.Outcome {
+        guard let payload else { return .noMessage }
+        if payload.isDryRun { return .dryRun }
+        return failingTokens.contains(pushToken) ? .failed : .delivered
     }
 
     private mutating func append(
         _ send: PushSend,
-        userID: Int64,
+        to userID: Int64,
+        _ target: Target?,
         _ outcome: Delivery.Outcome,
-        _ pushType: PushType?,
-        _ deviceID: String?,
-        _ pushToken: String?,
-        _ now: Int64
+        at now: Int64
     ) {
+        outcomes[outcome, default: 0] += 1
         log.append(
             Delivery(
                 sequence: log.nextSequence,
@@ -249,10 +219,10 @@ extension Ledger.State {
                 deliveredAt: now,
                 userID: userID,
                 outcome: outcome,
-                pushType: pushType?.name(in: send.version),
-                deviceID: deviceID,
-                pushToken: pushToken,
-                payload: pushType.flatMap { send.message.payload(for: $0)?.json }
+                pushType: target?.pushType.name(in: send.version),
+                deviceID: target?.deviceID,
+                pushToken: target?.pushToken,
+                payload: target.flatMap { send.message.payload(for: $0.pushType)?.json }
             )
         )
     }

@@ -31,44 +31,43 @@ struct KakaoRefusal: Error, Equatable {
         let allowed: [String]
     }
 
-    init(
-        status: Int,
-        code: Int?,
-        oauthError: OAuthError? = nil,
-        message: String,
-        retryAfterSeconds: Int? = nil,
-        bodyBytes: Int? = nil
-    ) {
-        self.status = status
-        self.code = code
-        self.oauthError = oauthError
-        self.message = message
-        self.retryAfterSeconds = retryAfterSeconds
-        self.bodyBytes = bodyBytes
+    /// Returns an error with Kakao's code.
+    static func error(_ code: KakaoErrorCode, status: Int = 400, _ message: String) -> KakaoRefusal {
+        KakaoRefusal(status: status, code: code.rawValue, message: message)
     }
 
     /// Returns error -2: a parameter is missing or invalid.
     static func badParameter(_ message: String) -> KakaoRefusal {
-        KakaoRefusal(status: 400, code: -2, message: message)
+        .error(.invalidParameter, message)
     }
 
     /// Returns error -401: the credentials are missing or invalid.
     static func unauthorized(_ message: String) -> KakaoRefusal {
-        KakaoRefusal(status: 401, code: -401, message: message)
+        .error(.invalidCredential, status: 401, message)
+    }
+
+    /// Returns error -1 for what the sandbox does not store.
+    static func full(_ message: String) -> KakaoRefusal {
+        .error(.internalError, message)
+    }
+
+    /// Returns error -10: a quota of the app is used up.
+    static func quotaExceeded(status: Int = 400) -> KakaoRefusal {
+        .error(.quotaExceeded, status: status, "API limit has been exceeded.")
     }
 
     /// Error -101: the user is not linked to the app.
-    static let notLinked = KakaoRefusal(status: 400, code: -101, message: "NotRegisteredUserException")
+    static let notLinked = error(.userNotLinked, "NotRegisteredUserException")
 
     /// Returns error -402: the user has not agreed to the scopes of a call.
     static func missingScopes(_ scopes: [String], api: String? = nil, allowed: [String]) -> KakaoRefusal {
-        var refusal = KakaoRefusal(status: 403, code: -402, message: "insufficient scopes.")
+        var refusal = error(.missingScope, status: 403, "insufficient scopes.")
         refusal.missingScopes = MissingScopes(api: api, required: scopes, allowed: allowed)
         return refusal
     }
 
     /// Error -606: there are too many images.
-    static let tooManyImages = KakaoRefusal(status: 400, code: -606, message: "too many images are uploaded.")
+    static let tooManyImages = error(.tooManyImages, "too many images are uploaded.")
 
     /// Returns an error of the authorization server.
     static func oauth(status: Int = 400, _ error: String, _ code: String, _ description: String) -> KakaoRefusal {
@@ -98,27 +97,21 @@ struct KakaoRefusal: Error, Equatable {
     private var body: Response {
         let status = Self.known.first { $0.code == self.status } ?? HTTPResponse.Status(code: self.status)
         if let oauthError {
-            var json = JSONWriter()
-            json.object {
+            return .json(status: status) {
                 if !oauthError.error.isEmpty { $0.member("error", oauthError.error) }
                 $0.member("error_description", message)
                 if let code = oauthError.code { $0.member("error_code", code) }
             }
-            return .json(json.bytes, status: status)
         }
         guard let code else {
             if let bodyBytes {
-                return Response(
-                    status,
-                    contentType: "text/plain",
-                    body: Array(repeating: UInt8(ascii: "x"), count: bodyBytes)
-                )
+                let body = Array(repeating: UInt8(ascii: "x"), count: bodyBytes)
+                return Response(status, contentType: "text/plain", body: body)
             }
             let page = "<html><body><h1>\(status)</h1></body></html>\n"
             return Response(status, contentType: "text/html", body: Array(page.utf8))
         }
-        var json = JSONWriter()
-        json.object {
+        return .json(status: status) {
             $0.member("msg", message)
             $0.member("code", code)
             if let missingScopes {
@@ -127,6 +120,5 @@ struct KakaoRefusal: Error, Equatable {
                 $0.member("allowed_scopes", missingScopes.allowed)
             }
         }
-        return .json(json.bytes, status: status)
     }
 }

@@ -1,7 +1,5 @@
 import CLibssl
 import Crypto
-import Dispatch
-import EventLoop
 import HTTPServer
 import HTTPTypes
 import JSON
@@ -36,24 +34,15 @@ final class SigningKeys: Sendable {
     }
 
     /// Returns the published key set, `{"keys":[…]}`.
-    func jwks() async throws -> [UInt8] {
+    func publishedKeys() async throws -> JSONValue {
         _ = try await current()
-        var json = JSONWriter()
-        json.object { json in
-            json.array("keys") { array in
-                for key in keys.withLock({ $0 }) {
-                    array.object {
-                        $0.member("kid", key.id)
-                        $0.member("kty", "RSA")
-                        $0.member("alg", "RS256")
-                        $0.member("use", "sig")
-                        $0.member("n", Base64URL.encode(key.number("n")))
-                        $0.member("e", Base64URL.encode(key.number("e")))
-                    }
-                }
-            }
+        let keys = keys.withLock { $0 }.map { key -> JSONValue in
+            [
+                "kid": .string(key.id), "kty": "RSA", "alg": "RS256", "use": "sig",
+                "n": .string(Base64URL.encode(key.number("n"))), "e": .string(Base64URL.encode(key.number("e"))),
+            ]
         }
-        return json.bytes
+        return ["keys": .array(keys)]
     }
 }
 
@@ -73,17 +62,11 @@ final class SigningKey: @unchecked Sendable {
 
     /// Generates a key on the blocking queue, because generation is slow and must not block an event loop.
     static func make() async throws -> SigningKey {
-        try await withCheckedThrowingContinuation { continuation in
-            EventLoop.blocking.async {
-                guard let key = clibssl_make_rsa_2048_key() else {
-                    return continuation.resume(
-                        throwing: Problem(.internalServerError, "No RSA key could be generated.")
-                    )
-                }
-                let id = (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined()
-                continuation.resume(returning: SigningKey(key, id: id))
-            }
+        let key = await offLoop {
+            clibssl_make_rsa_2048_key().map { SigningKey($0, id: RandomKey.hexadecimal(words: 2)) }
         }
+        guard let key else { throw Problem(.internalServerError, "No RSA key could be generated.") }
+        return key
     }
 
     /// Returns a JSON Web Token with these claims, signed with RS256.

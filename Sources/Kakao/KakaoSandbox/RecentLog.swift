@@ -22,14 +22,14 @@ struct RecentLog<Entry> {
         count += 1
     }
 
-    /// Returns the oldest entries after a sequence number that are wanted, at most `limit`.
-    func page(after: Int, limit: Int, where isWanted: (Entry) -> Bool) -> [Entry] {
+    /// Returns the oldest entries after a sequence number that match, at most `limit`.
+    func page(after: Int, limit: Int, where matches: (Entry) -> Bool) -> [Entry] {
         var found: [Entry] = []
         let oldest = count - entries.count + 1
         var sequence = max(oldest, min(after, count) + 1)
         while sequence <= count, found.count < limit {
             let entry = entries[(sequence - 1) % capacity]
-            if isWanted(entry) { found.append(entry) }
+            if matches(entry) { found.append(entry) }
             sequence += 1
         }
         return found

@@ -1,18 +1,17 @@
+package import JSON
+
 /// A counter of how often pushes with a marker reached each user, which reveals a push that was sent twice.
 ///
 /// A user is reached when an accepted send names it, with or without a device, because that is all that Kakao's caller
 /// controls.
 struct ReachCounter {
     /// The sends of one marker.
-    fileprivate struct Reach {
+    private struct Reach {
         /// The number of tables. Growing a single large table would block all callers while it is copied; shards grow
         /// one at a time.
         static let shardCount = 64
 
-        var sends = 0
-        var users = 0
-        var times = 0
-        var moreThanOnce = 0
+        var summary: ReachSummary
         var shards = [[Int64: UInt32]](repeating: [:], count: shardCount)
 
         static func shard(of userID: Int64) -> Int {
@@ -25,7 +24,7 @@ struct ReachCounter {
 
     private let maximumUsers: Int
     private var indices: [String: Int] = [:]
-    private var reaches: [(marker: String, reach: Reach)] = []
+    private var reaches: [Reach] = []
     private var users = 0
     /// The number of reached users that were not counted because a limit was reached.
     private(set) var uncounted = 0
@@ -39,19 +38,19 @@ struct ReachCounter {
             uncounted += userIDs.count
             return
         }
-        reaches[index].reach.sends += 1
+        reaches[index].summary.sends += 1
         for userID in userIDs {
             guard users < maximumUsers else {
                 uncounted += 1
                 continue
             }
-            let times = reaches[index].reach.shards[Reach.shard(of: userID)].increment(userID)
-            reaches[index].reach.times += 1
+            let times = reaches[index].shards[Reach.shard(of: userID)].increment(userID)
+            reaches[index].summary.times += 1
             if times == 1 {
-                reaches[index].reach.users += 1
+                reaches[index].summary.users += 1
                 users += 1
             } else if times == 2 {
-                reaches[index].reach.moreThanOnce += 1
+                reaches[index].summary.moreThanOnce += 1
             }
         }
     }
@@ -59,24 +58,23 @@ struct ReachCounter {
     private mutating func index(of marker: String) -> Int? {
         if let index = indices[marker] { return index }
         guard reaches.count < Self.maximumMarkers else { return nil }
-        reaches.append((marker, Reach()))
+        reaches.append(Reach(summary: ReachSummary(marker: marker)))
         indices[marker] = reaches.count - 1
         return reaches.count - 1
     }
 
     /// The counts of each marker, in the order of first use.
     var summaries: [ReachSummary] {
-        reaches.map { ReachSummary($0.marker, $0.reach) }
+        reaches.map(\.summary)
     }
 
     func summary(of marker: String) -> ReachSummary {
-        guard let index = indices[marker] else { return ReachSummary(marker, Reach()) }
-        return ReachSummary(marker, reaches[index].reach)
+        indices[marker].map { reaches[$0].summary } ?? ReachSummary(marker: marker)
     }
 
     func times(_ userID: Int64, marker: String) -> Int {
         guard let index = indices[marker] else { return 0 }
-        return Int(reaches[index].reach.shards[Reach.shard(of: userID)][userID] ?? 0)
+        return Int(reaches[index].shards[Reach.shard(of: userID)][userID] ?? 0)
     }
 
     /// Returns users after `after` that were reached at least `minimumTimes` times, by ascending id. Scans all users of
@@ -84,7 +82,7 @@ struct ReachCounter {
     func page(of marker: String, minimumTimes: Int, after: Int64, limit: Int) -> [(userID: Int64, times: Int)] {
         guard let index = indices[marker] else { return [] }
         var found: [(userID: Int64, times: Int)] = []
-        for shard in reaches[index].reach.shards {
+        for shard in reaches[index].shards {
             for (userID, times) in shard where Int(times) >= minimumTimes && userID > after {
                 found.append((userID, Int(times)))
             }
@@ -102,20 +100,26 @@ struct ReachCounter {
 package struct ReachSummary: Sendable, Equatable {
     /// The marker; empty for the sends without one.
     package let marker: String
-    package let sends: Int
+    package fileprivate(set) var sends = 0
     /// The number of distinct users.
-    package let users: Int
+    package fileprivate(set) var users = 0
     /// The number of times that users were reached.
-    package let times: Int
+    package fileprivate(set) var times = 0
     /// The number of distinct users that were reached at least twice.
-    package let moreThanOnce: Int
+    package fileprivate(set) var moreThanOnce = 0
+}
 
-    fileprivate init(_ marker: String, _ reach: ReachCounter.Reach) {
-        self.marker = marker
-        sends = reach.sends
-        users = reach.users
-        times = reach.times
-        moreThanOnce = reach.moreThanOnce
+extension ReachSummary: JSONWritable {
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writeMembers(to: &$0) }
+    }
+
+    func writeMembers(to json: inout JSONWriter.Members) {
+        json.member("marker", marker)
+        json.member("sends", sends)
+        json.member("users", users)
+        json.member("times", times)
+        json.member("more_than_once", moreThanOnce)
     }
 }
 

@@ -1,7 +1,36 @@
 import HTTPServer
+import HTTPTypes
 import JSON
 import KakaoAPI
 import Schemas
+
+/// The control `/sandbox/faults`, which adds and removes faults (`docs/sandbox.md`).
+struct FaultControl: Sendable {
+    let faults: FaultBoard
+
+    func addRoutes(to router: inout Router) {
+        router.control(.get, "/sandbox/faults") { _ in .json { $0.member("items", faults.faults) } }
+        router.control(.post, "/sandbox/faults", add)
+        router.command(.delete, "/sandbox/faults") { _ in faults.removeAll() }
+        router.command(.delete, "/sandbox/faults/{id}", remove)
+    }
+
+    private func add(_ request: Request) throws -> Response {
+        guard let id = faults.add(try Fault(bodyOf: request)) else {
+            throw Problem(
+                .conflict,
+                "\(FaultBoard.maximumFaults) faults are active already. Remove some with DELETE /sandbox/faults."
+            )
+        }
+        return .json(status: .created) { $0.member("id", id) }
+    }
+
+    private func remove(_ request: Request) throws {
+        guard let id = UserID.read(.string(request.pathParameter("id"))), faults.remove(Int(id)) else {
+            throw Problem(.notFound, "There is no fault with this id.")
+        }
+    }
+}
 
 extension Fault {
     private static let names: Set<String> = [
@@ -59,21 +88,15 @@ extension Fault {
     }
 
     private static func fraction(_ name: String, _ input: ControlInput) throws(Problem) -> Double? {
-        guard let value = input.value(name) else { return nil }
-        guard let number = value.number?.double, (0...1).contains(number) else {
-            throw ControlInput.problem(name, "must be a number from 0 to 1", allowed: "0 to 1")
+        try input.member(name, "a number from 0 to 1", allowed: "0 to 1") { value in
+            value.number?.double.flatMap { (0...1).contains($0) ? $0 : nil }
         }
-        return number
     }
 
     private static func users(_ input: ControlInput) throws(Problem) -> Set<Int64>? {
-        guard let value = input.value("user_ids") else { return nil }
-        let ids = value.array?.compactMap { UserID.read($0) }
-        guard let ids, ids.count == value.array?.count, (1...maximumUsers).contains(ids.count) else {
-            let allowed = "an array of 1 to \(maximumUsers) user ids"
-            throw ControlInput.problem("user_ids", "must be \(allowed)", allowed: allowed)
+        try input.member("user_ids", "an array of 1 to \(maximumUsers) user ids") { value in
+            UserID.read(value, count: 1...maximumUsers).map(Set.init)
         }
-        return Set(ids)
     }
 }
 

@@ -1,0 +1,25 @@
+import HTTPServer
+import HTTPTypes
+
+/// The controls `/sandbox/unlink`, `/sandbox/account-events` and `/sandbox/link/share`, which make Kakao call the push
+/// server (`docs/sandbox.md`).
+struct CallbackControl: Sendable {
+    let settings: KakaoSandboxSettings
+    let unlink: UnlinkCall
+    let accountEvents: AccountEventCall
+    let link: LinkCallback
+
+    func addRoutes(to router: inout Router) {
+        router.on(.post, "/sandbox/unlink") { request in
+            await unlink.send(try UnlinkNotice(bodyOf: request)).response()
+        }
+        router.on(.post, "/sandbox/account-events") { request in
+            let outcome = try await accountEvents.send(try AccountEvent(bodyOf: request))
+            return outcome.response(with: [("jti", outcome.id), ("err", outcome.error)])
+        }
+        router.on(.post, "/sandbox/link/share") { request in
+            let outcome = await link.share(try LinkShare(bodyOf: request, settings))
+            return outcome.response(with: [("resource_id", outcome.id)])
+        }
+    }
+}
