@@ -189,15 +189,14 @@ let package = Package(
         target(
             "Features/Sharing",
             [
-                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net",
-                "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", "Templates", httpTypes, logging,
-                serviceLifecycle,
+                "Crypto", "Endpoints", "EventLoop", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net", "Postgres",
+                "Runtime", "Schemas", "ServiceKit", "Settings", "Templates", httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
             "Features/Status",
             [
-                "Endpoints", "EventLoop", "HTTPServer", "Journal", "JSON", "Postgres", "Runtime", "Schemas",
+                "Endpoints", "EventLoop", "HTTPServer", "Journal", "Postgres", "Runtime", "Schemas",
                 "ServiceKit", "Settings", httpTypes, logging, serviceLifecycle,
             ]
         ),

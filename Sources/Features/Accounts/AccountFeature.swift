@@ -1,6 +1,4 @@
-import Crypto
 package import Endpoints
-import FoundationEssentials
 import HTTPClient
 import HTTPServer
 import Identity
@@ -31,7 +29,7 @@ package struct AccountFeature: Feature {
     private let vault: TokenVault?
     private let app: LoginApp
     private let counts = RefreshCounts()
-    private let webhooks = AccountWebhooks.source()
+    private let webhooks = WebhookSource("accounts", [.accountLoginRequired], key: .bigint, ListAccountWebhooks.self)
 
     package init(_ server: ServerContext, _ settings: AccountSettings) {
         self.server = server
@@ -157,5 +155,22 @@ private struct StoredUserTokens: UserTokenSource {
             )
         }
         return try await refresher.accessToken(of: userID, replacing: rejected).text
+    }
+}
+
+/// Ends accounts when their users log out, leave the app or are erased.
+private struct AccountUserObserver: UserObserver {
+    let pool: PostgresPool
+    /// The source of webhooks about accounts.
+    let webhooks: WebhookSource
+
+    func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
+        guard try await !(transaction.query(EndAccounts(events: events)) as [Int64]).isEmpty else { return nil }
+        return webhooks.changed
+    }
+
+    func deleteData(ofUser userID: Int64) async throws -> Bool {
+        try await pool.write(DeleteAccount(userID: userID))
+        return true
     }
 }

@@ -15,17 +15,12 @@ struct AccountMonitoring: Sendable {
         "Refreshes of users' access tokens by this server, by outcome."
     )
 
-    private let numbers: CachedQuery<AccountNumbers>
+    private let numbers: CachedQuery<[CountAccounts.Row]>
     private let counts: RefreshCounts
 
     init(pool: PostgresPool, counts: RefreshCounts) {
         self.counts = counts
-        numbers = CachedQuery(pool, lifetime: .seconds(60)) { pool in
-            AccountNumbers(
-                states: try await pool.read(CountAccounts()),
-                expiring: try await pool.read(CountExpiringAccounts()).first ?? 0
-            )
-        }
+        numbers = CachedQuery(pool, lifetime: .seconds(60)) { try await $0.read(CountAccounts()) }
     }
 
     func report() async -> Monitoring.Report {
@@ -37,46 +32,29 @@ struct AccountMonitoring: Sendable {
             // The count of very many accounts may take too long, which says nothing about the database.
             return Monitoring.Report(metrics: [refreshes])
         }
-        let states = Dictionary(numbers.states) { first, _ in first }
+        let states = Dictionary(numbers.map { ($0.state, $0.accounts) }) { first, _ in first }
         return Monitoring.Report(metrics: [
-            Self.accounts.reading(
-                "state",
-                AccountState.allCases.map { ($0.rawValue, Double(states[$0] ?? 0)) }
-            ),
-            Self.expiring.reading(Double(numbers.expiring)),
+            Self.accounts.reading("state", AccountState.allCases.map { ($0.rawValue, Double(states[$0] ?? 0)) }),
+            Self.expiring.reading(Double(numbers.reduce(0) { $0 + $1.expiring })),
             refreshes,
         ])
     }
 }
 
-/// The numbers of accounts.
-struct AccountNumbers: Sendable {
-    let states: [(AccountState, Int64)]
-    let expiring: Int64
-}
-
-/// Counts the accounts in each state.
+/// Counts the accounts in each state, and among them the linked ones whose refresh token the servers renew and that expires
+/// within 7 days.
 struct CountAccounts: PostgresStatement {
     static let sql: SQL = """
-        SELECT state, count(*)
+        SELECT state, count(*), count(*) FILTER (
+                WHERE state = 'linked'
+                    AND refreshed_by = 'server'
+                    AND refresh_token_ends_at < now() + interval '7 days'
+            )
         FROM accounts
         GROUP BY state
         """
 
-    static func decode(_ row: PostgresRow) throws -> (AccountState, Int64) {
-        try row.decode(AccountState.self, Int64.self)
+    static func decode(_ row: PostgresRow) throws -> (state: AccountState, accounts: Int64, expiring: Int64) {
+        try row.decode(AccountState.self, Int64.self, Int64.self)
     }
-}
-
-/// Counts the linked accounts whose refresh token expires within 7 days.
-struct CountExpiringAccounts: PostgresStatement {
-    static let sql: SQL = """
-        SELECT count(*)
-        FROM accounts
-        WHERE state = 'linked'
-            AND refreshed_by = 'server'
-            AND refresh_token_ends_at < now() + interval '7 days'
-        """
-
-    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }

@@ -1,15 +1,12 @@
 import Endpoints
-import EventLoop
 import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoAPI
-import Logging
 import Postgres
 import Runtime
 import Schemas
-import ServiceKit
 
 /// `/v1/accounts`: the accounts, without their tokens, and access tokens for other backends.
 struct AccountRoutes: RouteCollection {
@@ -37,48 +34,43 @@ struct AccountRoutes: RouteCollection {
     )
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listAccounts",
-            .get,
-            "/v1/accounts",
-            .operator(.accounts),
-            "Lists the accounts in the order of their users.",
-            query: [state, endsBefore] + Page<UserCursor>.fields,
-            answers: [.page(of: Account.shape, "The accounts.")]
-        ),
+        "listAccounts",
+        .get,
+        "/v1/accounts",
+        .operator(.accounts),
+        "Lists the accounts in the order of their users.",
+        query: [state, endsBefore] + Page<Int64>.fields,
+        answers: [.page(of: Account.shape, "The accounts.")],
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
-        let page = try Page<UserCursor>(call)
-        let accounts = try await store.list(
+        let page = try Page<Int64>(call)
+        let statement = ListAccounts(
             state: try call[Self.state],
             endsBefore: try call[Self.endsBefore],
-            after: page.cursor?.userID,
+            after: page.cursor,
             limit: page.limit + 1
         )
-        return page.response(accounts, Account.shape) { UserCursor(userID: $0.userID) }
+        return page.response(try await store.pool.read(statement), Account.shape, cursor: \.userID)
     }
 
     private static let reading = Operation(
-        OperationDeclaration(
-            "getAccount",
-            .get,
-            "/v1/accounts/{user_id}",
-            .operator(.accounts),
-            "Returns an account.",
-            path: [userID],
-            answers: [.json(.ok, Account.shape, "The account.")],
-            problems: [.notFound],
-            auditing: .lookup { .user(try $0[userID]) }
-        ),
+        "getAccount",
+        .get,
+        "/v1/accounts/{user_id}",
+        .operator(.accounts),
+        "Returns an account.",
+        path: [userID],
+        answers: [.json(.ok, Account.shape, "The account.")],
+        problems: [.notFound],
+        auditing: .lookup { .user(try $0[userID]) },
         handler: read
     )
 
     @Sendable private func read(_ call: Call) async throws -> Response {
-        guard let account = try await store.account(try call.identifier(Self.userID, orThrow: Self.notFound)) else {
-            throw Self.notFound
-        }
+        let userID = try call.identifier(Self.userID, orThrow: Self.notFound)
+        guard let account = try await store.pool.read(FindAccount(userID: userID)).first else { throw Self.notFound }
         return .json(Account.shape.json(account))
     }
 
@@ -122,21 +114,19 @@ struct AccountRoutes: RouteCollection {
     private static let longestLifetime: Int64 = 31_536_000
 
     private static let importing = Operation(
-        OperationDeclaration(
-            "importTokens",
-            .put,
-            "/v1/accounts/{user_id}/tokens",
-            .operator(.accounts),
-            "Stores tokens that an app's SDK has obtained.",
-            path: [userID],
-            body: .fields([
-                accessToken, refreshToken, accessTokenExpiresIn, refreshTokenExpiresIn, scope, refreshedBy, appKey,
-            ]),
-            maximumBodyBytes: RequestSize.small,
-            answers: [.empty(.noContent, "The tokens are stored.")],
-            problems: [.tokenMismatch, .unlinkPending, .notConfigured, .badGateway, .kakaoUnavailable],
-            auditing: .handler
-        ),
+        "importTokens",
+        .put,
+        "/v1/accounts/{user_id}/tokens",
+        .operator(.accounts),
+        "Stores tokens that an app's SDK has obtained.",
+        path: [userID],
+        body: .fields([
+            accessToken, refreshToken, accessTokenExpiresIn, refreshTokenExpiresIn, scope, refreshedBy, appKey,
+        ]),
+        maximumBodyBytes: RequestSize.small,
+        answers: [.empty(.noContent, "The tokens are stored.")],
+        problems: [.tokenMismatch, .unlinkPending, .notConfigured, .badGateway, .kakaoUnavailable],
+        auditing: .handler,
         handler: importTokens
     )
 
@@ -206,19 +196,17 @@ struct AccountRoutes: RouteCollection {
     // MARK: Access tokens
 
     private static let lending = Operation(
-        OperationDeclaration(
-            "getAccessToken",
-            .post,
-            "/v1/accounts/{user_id}/access-token",
-            .operator(.tokens),
-            "Returns a valid access token of a user, refreshed if little of its lifetime remains.",
-            path: [userID],
-            body: .fields([]),
-            maximumBodyBytes: RequestSize.small,
-            answers: [.json(.ok, AccessToken.shape, "The access token. No cache may keep it.")],
-            problems: [.accountLoginRequired, .refreshedByApp, .notConfigured, .kakaoUnavailable],
-            auditing: .lookup { .user(try $0[userID]) }
-        ),
+        "getAccessToken",
+        .post,
+        "/v1/accounts/{user_id}/access-token",
+        .operator(.tokens),
+        "Returns a valid access token of a user, refreshed if little of its lifetime remains.",
+        path: [userID],
+        body: .fields([]),
+        maximumBodyBytes: RequestSize.small,
+        answers: [.json(.ok, AccessToken.shape, "The access token. No cache may keep it.")],
+        problems: [.accountLoginRequired, .refreshedByApp, .notConfigured, .kakaoUnavailable],
+        auditing: .lookup { .user(try $0[userID]) },
         handler: lend
     )
 
@@ -236,20 +224,18 @@ struct AccountRoutes: RouteCollection {
     // MARK: Deletion
 
     private static let deleting = Operation(
-        OperationDeclaration(
-            "deleteAccount",
-            .delete,
-            "/v1/accounts/{user_id}",
-            .operator(.accounts),
-            "Unlinks a user at Kakao, and deletes the user's tokens.",
-            path: [userID],
-            answers: [
-                .empty(.noContent, "The user is unlinked, or was never linked."),
-                .pending,
-            ],
-            problems: [.refusedByKakao, .badGateway],
-            auditing: .kept { .user(try $0[userID]) }
-        ),
+        "deleteAccount",
+        .delete,
+        "/v1/accounts/{user_id}",
+        .operator(.accounts),
+        "Unlinks a user at Kakao, and deletes the user's tokens.",
+        path: [userID],
+        answers: [
+            .empty(.noContent, "The user is unlinked, or was never linked."),
+            .pending,
+        ],
+        problems: [.refusedByKakao, .badGateway],
+        auditing: .kept { .user(try $0[userID]) },
         handler: delete
     )
 
@@ -258,18 +244,4 @@ struct AccountRoutes: RouteCollection {
         let isDone = try await call.request.uninterrupted { [unlinker] in try await unlinker.unlink(userID) }
         return isDone ? Response(.noContent) : .pending
     }
-}
-
-/// The place of a user in the list of accounts.
-private struct UserCursor: PageCursor {
-    let userID: Int64
-
-    init(userID: Int64) { self.userID = userID }
-
-    init?(cursor: String) {
-        guard let userID = Int64(decimal: cursor) else { return nil }
-        self.userID = userID
-    }
-
-    var cursor: String { String(userID) }
 }

@@ -1,4 +1,3 @@
-import Crypto
 import FoundationEssentials
 import Postgres
 
@@ -17,20 +16,6 @@ final class AccountStore: Sendable {
     /// Returns the tokens of an account; `nil` if there is no account. Concurrent look-ups share a statement.
     func storedTokens(of userID: Int64) async throws -> StoredTokens? {
         try await lookUps.submit(userID)
-    }
-
-    func account(_ userID: Int64) async throws -> Account? {
-        try await pool.read(FindAccount(userID: userID)).first
-    }
-
-    /// Returns up to `limit` accounts in the order of their users.
-    ///
-    /// - Parameters:
-    ///   - state: Only accounts in this state.
-    ///   - endsBefore: Only accounts whose refresh token expires before this time.
-    ///   - cursor: The last user of the previous page.
-    func list(state: AccountState?, endsBefore: Date?, after cursor: Int64?, limit: Int) async throws -> [Account] {
-        try await pool.read(ListAccounts(state: state, endsBefore: endsBefore, after: cursor, limit: limit))
     }
 
     /// Leases an account to refresh its tokens. Returns `nil` if they have changed since they were read, another server
@@ -91,43 +76,25 @@ struct LookUpTokens: CoalescedStatement {
 
     static func decode(_ row: PostgresRow) throws -> (place: Int, StoredTokens) {
         try row.decode { column in
-            let place = try column.next(Int64.self)
-            let userID = try column.next(Int64.self)
-            let state = try column.next(AccountState.self)
-            let reason = try column.next(String?.self)
-            let refreshedBy = try column.next(RefreshingSide.self)
-            let appKey = try column.next(AppKeyKind.self)
-            let scopes = try column.next([String].self)
-            let tokens = try column.next([UInt8]?.self)
-            let keyID = try column.next(String?.self)
-            let endsAt = try column.next(Date?.self)
-            let secondsLeft = try column.next(Double.self)
-            let isDue = try column.next(Bool.self)
-            let hasRefreshToken = try column.next(Bool.self)
-            let pause = try column.next(Double.self)
-            let isLeased = try column.next(Bool.self)
-            let secondsSinceIssue = try column.next(Double.self)
-            let isTrusted = try column.next(Bool.self)
-            var sealed: TokenVault.Sealed?
-            if let tokens, let keyID { sealed = TokenVault.Sealed(bytes: tokens, keyID: keyID) }
-            let stored = StoredTokens(
-                userID: userID,
-                state: state,
-                reason: reason,
-                refreshedBy: refreshedBy,
-                appKey: appKey,
-                scopes: scopes,
-                sealed: sealed,
-                accessTokenEndsAt: endsAt,
-                secondsLeft: secondsLeft,
-                isRefreshDue: isDue,
-                hasRefreshToken: hasRefreshToken,
-                pauseSeconds: pause,
-                isLeased: isLeased,
-                secondsSinceIssue: secondsSinceIssue,
-                isTrusted: isTrusted
+            let place = try Int(column.next(Int64.self))
+            let tokens = try StoredTokens(
+                userID: column.next(),
+                state: column.next(),
+                reason: column.next(),
+                refreshedBy: column.next(),
+                appKey: column.next(),
+                scopes: column.next(),
+                sealed: TokenVault.Sealed(storedBytes: column.next(), keyID: column.next()),
+                accessTokenEndsAt: column.next(),
+                secondsLeft: column.next(),
+                isRefreshDue: column.next(),
+                hasRefreshToken: column.next(),
+                pauseSeconds: column.next(),
+                isLeased: column.next(),
+                secondsSinceIssue: column.next(),
+                isTrusted: column.next()
             )
-            return (Int(place), stored)
+            return (place, tokens)
         }
     }
 
@@ -144,8 +111,7 @@ struct LookUpTokens: CoalescedStatement {
 /// Finds an account.
 struct FindAccount: PostgresStatement {
     static let sql: SQL = """
-        SELECT user_id, state, reason, app_key, refreshed_by, scopes, access_token_ends_at, refresh_token_ends_at,
-            created_at, linked_at, refreshed_at
+        SELECT \(Account.columns)
         FROM accounts
         WHERE user_id = $1
         """
@@ -153,14 +119,13 @@ struct FindAccount: PostgresStatement {
     let userID: Int64
 
     var parameters: [PostgresValue] { [.int64(userID)] }
-    static func decode(_ row: PostgresRow) throws -> Account { try Account(row) }
+    static func decode(_ row: PostgresRow) throws -> Account { try row.decode { try Account(&$0) } }
 }
 
 /// Lists accounts in the order of their users.
 struct ListAccounts: PostgresStatement {
     static let sql: SQL = """
-        SELECT user_id, state, reason, app_key, refreshed_by, scopes, access_token_ends_at, refresh_token_ends_at,
-            created_at, linked_at, refreshed_at
+        SELECT \(Account.columns)
         FROM accounts
         WHERE user_id > $1
             AND ($2::text IS NULL OR state = $2)
@@ -169,23 +134,35 @@ struct ListAccounts: PostgresStatement {
         LIMIT $4
         """
 
+    /// Only accounts in this state.
     let state: AccountState?
+    /// Only accounts whose refresh token expires before this time.
     let endsBefore: Date?
+    /// The last user of the previous page.
     let after: Int64?
     let limit: Int
 
     var parameters: [PostgresValue] {
         [.int64(after ?? 0), .text(state?.rawValue), .timestamp(endsBefore), .int64(Int64(limit))]
     }
-    static func decode(_ row: PostgresRow) throws -> Account { try Account(row) }
+    static func decode(_ row: PostgresRow) throws -> Account { try row.decode { try Account(&$0) } }
+}
+
+extension TokenVault.Sealed {
+    /// `nil` for tokens that were deleted.
+    fileprivate init?(storedBytes: [UInt8]?, keyID: String?) {
+        guard let storedBytes, let keyID else { return nil }
+        self.init(bytes: storedBytes, keyID: keyID)
+    }
 }
 
 extension Account {
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { try Account(&$0) }
-    }
+    static let columns: SQL = """
+        user_id, state, reason, app_key, refreshed_by, scopes, access_token_ends_at, refresh_token_ends_at, created_at,
+            linked_at, refreshed_at
+        """
 
-    /// Decodes the columns from `user_id` to `refreshed_at`.
+    /// Decodes ``columns``.
     init(_ column: inout ColumnCursor) throws {
         try self.init(
             userID: column.next(),

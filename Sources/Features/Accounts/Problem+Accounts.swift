@@ -3,7 +3,6 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import Runtime
-import ServiceKit
 
 // The problems of operations on accounts.
 extension ProblemKind {

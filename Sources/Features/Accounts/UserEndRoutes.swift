@@ -2,7 +2,6 @@ import Endpoints
 import HTTPServer
 import HTTPTypes
 import Identity
-import JSON
 import KakaoAPI
 import Runtime
 import Schemas

@@ -1,5 +1,4 @@
 package import Endpoints
-import HTTPServer
 import HTTPTypes
 import KakaoAPI
 

@@ -1,5 +1,6 @@
 package import Endpoints
 import Identity
+import Postgres
 package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
@@ -28,11 +29,10 @@ package struct CallbackFeature: Feature {
         self.settings = settings
         self.sharing = sharing
         counts = CallbackCounts(server.loops)
-        server.lifecycle.register { [self] loop in
+        server.lifecycle.register { loop in
             CallbackUserObserver(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
-                events: events(loop),
-                callbacks: callbacks(loop),
+                pool: loop.pool,
                 userIDArgument: settings.userIDArgument
             )
         }
@@ -42,9 +42,8 @@ package struct CallbackFeature: Feature {
     package var webhookSources: [WebhookSource] { [webhooks.callbacks, webhooks.events] }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
-        let store = store(loop)
         let intake = CallIntake(
-            store: store,
+            store: store(loop),
             journal: server.journal,
             gate: server.gate,
             loop: loop.loop,
@@ -53,7 +52,7 @@ package struct CallbackFeature: Feature {
         )
         routes.add(
             LinkCallbackRoutes(
-                store: store.callbacks,
+                pool: loop.pool,
                 intake: intake,
                 signer: sharing.signer,
                 requiresSignature: settings.requiresSignature,
@@ -65,7 +64,7 @@ package struct CallbackFeature: Feature {
                 appID: server.kakao.appID.map(String.init),
                 verifier: server.identity.kakaoTokens,
                 client: loop.client,
-                store: store.events,
+                pool: loop.pool,
                 intake: intake
             )
         )
@@ -96,21 +95,30 @@ package struct CallbackFeature: Feature {
 
     private func store(_ loop: LoopServices) -> ReceivedCallStore {
         ReceivedCallStore(
-            callbacks: callbacks(loop),
-            events: events(loop),
+            callbacks: LinkCallbackStore(
+                pool: loop.pool,
+                statisticsArgs: sharing.statisticsArgs,
+                webhooks: webhooks.callbacks
+            ),
+            events: EventStore(pool: loop.pool, webhooks: webhooks.events),
             observers: server.lifecycle.observers(loop)
         )
     }
+}
 
-    private func callbacks(_ loop: LoopServices) -> LinkCallbackStore {
-        LinkCallbackStore(
-            pool: loop.pool,
-            statisticsArgs: sharing.statisticsArgs,
-            webhooks: webhooks.callbacks
-        )
-    }
+/// The erasure of a user from the stored calls.
+private struct CallbackUserObserver: UserObserver {
+    /// Whether user ids are Kakao's. Events have Kakao's ids, which may be those of other users otherwise.
+    let hasKakaoUserIDs: Bool
+    let pool: PostgresPool
+    /// The setting `callbacks.user_id_argument`.
+    let userIDArgument: String?
 
-    private func events(_ loop: LoopServices) -> EventStore {
-        EventStore(pool: loop.pool, webhooks: webhooks.events)
+    func deleteData(ofUser userID: Int64) async throws -> Bool {
+        if hasKakaoUserIDs { try await pool.write(DeleteEvents(userID: userID)) }
+        if let userIDArgument {
+            try await RemoveUserFromLinkCallbacks.erase(userID, fromArgument: userIDArgument, pool)
+        }
+        return true
     }
 }

@@ -1,5 +1,4 @@
 import Runtime
-import ServiceKit
 import Sharing
 
 /// A kind of call from Kakao: the label `kind`.

@@ -15,8 +15,7 @@ struct CallbackWebhooks: Sendable {
 /// Lists link callbacks in the order of their transactions.
 struct ListLinkCallbackWebhooks: WebhookStatement {
     static let sql: SQL = """
-        SELECT event_xid::text, id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, signature, share_id,
-            received_at, stored_at
+        SELECT event_xid::text, \(StoredCall<LinkCallback>.columns)
         FROM link_callbacks AS callback
         WHERE (event_xid, id) >= ($1::text::xid8, $2::text::uuid)
             AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
@@ -44,7 +43,7 @@ struct ListLinkCallbackWebhooks: WebhookStatement {
 /// Lists the events of users in the order of their transactions.
 struct ListEventWebhooks: WebhookStatement {
     static let sql: SQL = """
-        SELECT event_xid::text, key, id, type, user_id, referrer_type, payload, received_at, stored_at
+        SELECT event_xid::text, \(StoredCall<KakaoEvent>.columns)
         FROM events AS event
         WHERE (event_xid, id) >= ($1::text::xid8, $2::text::uuid)
             AND event_xid < COALESCE($3::text::xid8, webhook_horizon())

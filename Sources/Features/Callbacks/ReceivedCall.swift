@@ -2,7 +2,6 @@ import Endpoints
 import FoundationEssentials
 import JSON
 import Postgres
-import Schemas
 import ServiceKit
 import Sharing
 

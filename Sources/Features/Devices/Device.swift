@@ -1,7 +1,5 @@
 import Endpoints
 import FoundationEssentials
-import HTTPServer
-import HTTPTypes
 package import KakaoAPI
 package import Postgres
 import Schemas
@@ -16,6 +14,16 @@ struct DeviceKey: Hashable, Sendable {
     let userID: Int64
     let deviceID: String
     let pushType: PushType
+}
+
+extension DeviceKey {
+    /// Decodes `user_id`, `device_id` and `push_type`.
+    init(_ column: inout ColumnCursor) throws {
+        try self.init(userID: column.next(), deviceID: column.next(), pushType: column.next())
+    }
+
+    /// The columns of the primary key, in its order.
+    var parameters: [PostgresValue] { [.int64(userID), .text(deviceID), .pushType(pushType)] }
 }
 
 extension DeviceKey: Comparable {
@@ -130,25 +138,12 @@ struct DeviceCursor: PageCursor {
 
     init?(cursor: String) {
         guard let colon = cursor.firstIndex(of: ":"), let pushType = PushType(storedName: String(cursor[..<colon]))
-        else {
-            return nil
-        }
+        else { return nil }
         deviceID = String(cursor[cursor.index(after: colon)...])
         self.pushType = pushType
     }
 
     var cursor: String { "\(pushType.storedName):\(deviceID)" }
-}
-
-extension Device {
-    fileprivate var cursor: DeviceCursor { DeviceCursor(key) }
-}
-
-extension Page<DeviceCursor> {
-    /// - Parameter devices: Up to one more than `limit`.
-    func response(_ devices: [Device]) -> Response {
-        response(devices, Device.shape, cursor: \.cursor)
-    }
 }
 
 extension String {

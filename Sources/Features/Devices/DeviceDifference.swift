@@ -27,13 +27,10 @@ extension DeviceDifference {
     )
 }
 
-extension DeviceDifference {
-    /// Decodes a row of ``ReconcileDevices``.
-    init(_ row: PostgresRow) throws {
-        let (userID, deviceID, pushType, kind) = try row.decode(Int64.self, String.self, PushType.self, String.self)
-        guard let kind = Kind(rawValue: kind) else {
-            throw PostgresError(.decoding, detail: "an unknown difference: \(kind)")
-        }
-        self.init(key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType), kind: kind)
+extension DeviceDifference.Kind: PostgresDecodable {
+    static func decode(_ cell: PostgresCell) throws(PostgresError) -> Self {
+        let name = try cell.decode(String.self)
+        guard let kind = Self(rawValue: name) else { throw cell.error("has an unknown difference: \(name)") }
+        return kind
     }
 }

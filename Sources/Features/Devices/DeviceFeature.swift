@@ -25,7 +25,7 @@ package struct DeviceFeature: Feature {
     private let importSignal: Signal
     /// Wakes the worker that calls Kakao.
     private let registrationSignal: Signal
-    private let webhooks = DeviceWebhooks.source()
+    private let webhooks = WebhookSource("devices", [.deviceWithdrawn], key: .bigint, ListDeviceWebhooks.self)
 
     package init(_ server: ServerContext, _ settings: DeviceSettings) {
         self.server = server
@@ -64,7 +64,7 @@ package struct DeviceFeature: Feature {
         routes.add(
             DeviceTransferRoutes(
                 imports: DeviceImportStore(pool: loop.pool, renewal: renewal),
-                exports: DeviceExportStore(pool: loop.pool),
+                pool: loop.pool,
                 uploads: imports,
                 importSignal: importSignal
             )

@@ -3,6 +3,7 @@ import EventLoop
 import HTTPServer
 import HTTPTypes
 import KakaoAPI
+import Postgres
 import Runtime
 
 /// Operations on all devices of one user.
@@ -17,10 +18,11 @@ extension DeviceRegistrar {
     ///   Kakao knows may need another call.
     func withdrawDevices(ofUser userID: Int64) async throws -> Bool {
         let listed = try? await tokensAtKakao(ofUsers: [userID])
-        if let listed, !listed.isEmpty { try await store.addWithdrawn(listed) }
-        let withdrawal = try await store.withdrawDevices(ofUser: userID)
-        var waiting = withdrawal.pending[...]
-        while let device = waiting.first, withdrawal.pending.count - waiting.count < Self.maximumAtOnce {
+        if let listed, !listed.isEmpty { try await store.pool.write(AddWithdrawnDevices(tokens: listed)) }
+        let devices = try await store.pool.write(WithdrawUserDevices(userID: userID))
+        let pending = devices.compactMap(\.self)
+        var waiting = pending[...]
+        while let device = waiting.first, pending.count - waiting.count < Self.maximumAtOnce {
             waiting.removeFirst()
             guard case .deregistered = try await synchronize(device) else {
                 for device in waiting { try await postpone(device) }
@@ -28,19 +30,18 @@ extension DeviceRegistrar {
             }
         }
         for device in waiting { try await postpone(device) }
-        return listed != nil && waiting.isEmpty && !withdrawal.isShared
+        // Another request or server calls Kakao about the others.
+        return listed != nil && waiting.isEmpty && pending.count == devices.count
     }
 
     /// Compares the devices of a user with Kakao's list, and marks those that differ as pending.
     ///
     /// - Parameter record: The record for the audit log.
     /// - Throws: ``Problem`` if Kakao does not list the tokens; ``PostgresError``.
-    func reconcileDevices(
-        ofUser userID: Int64,
-        recording record: AuditRecord?
-    ) async throws -> [DeviceDifference] {
+    func reconcileDevices(ofUser userID: Int64, recording record: AuditRecord?) async throws -> [DeviceDifference] {
         let listed = try await tokensAtKakao(ofUsers: [userID])
-        let differences = try await store.reconcile(userID: userID, listed: listed, recording: record)
+        let reconciliation = ReconcileDevices(userID: userID, listed: listed)
+        let differences = try await store.pool.write(reconciliation, recording: record)
         if !differences.isEmpty { signal.send() }
         return differences
     }

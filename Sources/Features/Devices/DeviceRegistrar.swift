@@ -79,7 +79,7 @@ struct DeviceRegistrar: Sendable {
     ///
     /// - Parameter keyName: The name of the operator key; `nil` for a withdrawal by the app.
     func withdraw(_ key: DeviceKey, by keyName: String?) async throws -> Bool {
-        guard let device = try await store.withdraw(key, by: keyName),
+        guard let device = try await store.pool.write(WithdrawDevice(key: key, keyName: keyName)).first ?? nil,
             case .deregistered = try await synchronize(device)
         else {
             return false
@@ -102,7 +102,7 @@ struct DeviceRegistrar: Sendable {
             switch error.disposition {
             case .retry, .wait, .halt:
                 let delay = delay(after: device.attempts, error)
-                try await store.postpone(device, by: delay)
+                try await store.pool.write(PostponeDevice(device: device, delay: delay))
                 signal.send(after: delay)
                 return .postponed
             case .invalid, .fail, .logIn, .consent:
@@ -118,7 +118,7 @@ struct DeviceRegistrar: Sendable {
 
     /// Releases a leased device to the worker, which waits until the withdrawals of its token are confirmed.
     func postpone(_ device: PendingDevice) async throws {
-        try await store.postpone(device, by: .zero)
+        try await store.pool.write(PostponeDevice(device: device, delay: .zero))
         signal.send()
     }
 
@@ -154,13 +154,10 @@ struct DeviceRegistrar: Sendable {
     }
 
     private func confirm(_ device: PendingDevice, _ lifetime: TokenLifetime?) async throws -> Outcome {
+        let now = Date()
         var expiresAt: Date?
-        var renewAt: Date?
-        if case .days(let days) = lifetime {
-            let now = Date()
-            expiresAt = now + Double(days) * Self.secondsPerDay
-            renewAt = renewal.date(after: now, lifetimeDays: days)
-        }
+        if case .days(let days) = lifetime { expiresAt = now + Double(days) * Self.secondsPerDay }
+        let renewAt = expiresAt.flatMap { renewal.date(after: now, expiresAt: $0) }
         let isPending = try await store.confirm(
             DeviceConfirmation(device: device, expiresAt: expiresAt, renewAt: renewAt)
         )

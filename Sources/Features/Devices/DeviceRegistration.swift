@@ -1,6 +1,5 @@
 import Endpoints
 import EventLoop
-import HTTPServer
 import Identity
 import JSON
 import KakaoAPI

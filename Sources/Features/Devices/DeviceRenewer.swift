@@ -1,5 +1,6 @@
 import EventLoop
 import Logging
+import Postgres
 import Runtime
 
 extension DeviceRegistrar {
@@ -17,8 +18,8 @@ extension DeviceRegistrar {
             failure: "Token renewals not scheduled",
             logger: logger
         ) { _ in
-            let count = try await store.renew(activeWithinDays: activeWithinDays)
-            if count > 0 {
+            let renewal = RenewDevices(activeWithinDays: Int32(clamping: activeWithinDays))
+            if let count = try await store.pool.write(renewal).first, count > 0 {
                 logger.debug("Token renewals scheduled", metadata: ["devices": "\(count)"])
                 signal.send()
             }

@@ -3,6 +3,7 @@ import HTTPServer
 import HTTPTypes
 import Identity
 import KakaoAPI
+import Postgres
 import Runtime
 import Schemas
 
@@ -23,25 +24,20 @@ struct DeviceRoutes: RouteCollection {
     // MARK: Listing
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listDevices",
-            .get,
-            "/v1/devices",
-            .device,
-            "Lists the devices of a user.",
-            query: [Call.uuid] + Page<DeviceCursor>.fields,
-            answers: [.page(of: Device.shape, "The devices, sorted by their ids.")],
-            auditing: .lookup { .user(try $0.userID()) }
-        ),
+        "listDevices",
+        .get,
+        "/v1/devices",
+        .device,
+        "Lists the devices of a user.",
+        query: [Call.uuid] + Page<DeviceCursor>.fields,
+        answers: [.page(of: Device.shape, "The devices, sorted by their ids.")],
+        auditing: .lookup { .user(try $0.userID()) },
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<DeviceCursor>(call)
-        let userID = try call.userID()
-        return page.response(
-            try await registrar.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1)
-        )
+        return try await registrar.devices(ofUser: call.userID(), on: page)
     }
 
     // MARK: Registering
@@ -53,23 +49,21 @@ struct DeviceRoutes: RouteCollection {
     )
 
     private static let registering = Operation(
-        OperationDeclaration(
-            "putDevice",
-            .put,
-            path + "{device_id}",
-            .device,
-            "Registers the push token of a device, here and at Kakao.",
-            path: [deviceID],
-            query: [Call.uuid],
-            body: .fields([Call.uuid, pushType] + DeviceRegistration.fields),
-            maximumBodyBytes: RequestSize.small,
-            answers: [
-                .json(.ok, Device.shape, "The device, which was known."),
-                .json(.created, Device.shape, "The device, which is new."),
-                .json(.accepted, Device.shape, "The device, which Kakao has not confirmed yet."),
-            ],
-            problems: DeviceRegistrar.problems + [.conflict]
-        ),
+        "putDevice",
+        .put,
+        path + "{device_id}",
+        .device,
+        "Registers the push token of a device, here and at Kakao.",
+        path: [deviceID],
+        query: [Call.uuid],
+        body: .fields([Call.uuid, pushType] + DeviceRegistration.fields),
+        maximumBodyBytes: RequestSize.small,
+        answers: [
+            .json(.ok, Device.shape, "The device, which was known."),
+            .json(.created, Device.shape, "The device, which is new."),
+            .json(.accepted, Device.shape, "The device, which Kakao has not confirmed yet."),
+        ],
+        problems: DeviceRegistrar.problems + [.conflict],
         handler: register
     )
 
@@ -82,7 +76,7 @@ struct DeviceRoutes: RouteCollection {
             pushType: try call[Self.pushType]
         )
         _ = try await registrar.register(DeviceRegistration(call, key))
-        let devices = try await registrar.store.devices(ofUser: key.userID, named: key.deviceID)
+        let devices = try await registrar.store.pool.read(FindDevices(userID: key.userID, deviceID: key.deviceID))
         guard let device = devices.first(where: { $0.key == key }) else {
             throw Problem(of: .conflict, "The device was changed by a concurrent request. Try again.")
         }
@@ -98,18 +92,16 @@ struct DeviceRoutes: RouteCollection {
     )
 
     private static let withdrawing = Operation(
-        OperationDeclaration(
-            "deleteDevice",
-            .delete,
-            path + "{device_id}",
-            .device,
-            "Removes a device, here and at Kakao.",
-            path: [deviceID],
-            query: [Call.uuid, withdrawnType],
-            body: .fields([Call.uuid, withdrawnType]),
-            maximumBodyBytes: RequestSize.small,
-            answers: [.empty(.noContent, "The device is removed."), .pending]
-        ),
+        "deleteDevice",
+        .delete,
+        path + "{device_id}",
+        .device,
+        "Removes a device, here and at Kakao.",
+        path: [deviceID],
+        query: [Call.uuid, withdrawnType],
+        body: .fields([Call.uuid, withdrawnType]),
+        maximumBodyBytes: RequestSize.small,
+        answers: [.empty(.noContent, "The device is removed."), .pending],
         handler: withdraw
     )
 
@@ -123,7 +115,8 @@ struct DeviceRoutes: RouteCollection {
         if let pushType = try call[Self.withdrawnType] {
             pushTypes = [pushType]
         } else {
-            pushTypes = try await registrar.store.devices(ofUser: userID, named: deviceID).map(\.key.pushType)
+            let devices = try await registrar.store.pool.read(FindDevices(userID: userID, deviceID: deviceID))
+            pushTypes = devices.map(\.key.pushType)
             if pushTypes.isEmpty { pushTypes = PushType.allCases }
         }
         var isDeregistered = true
@@ -132,6 +125,14 @@ struct DeviceRoutes: RouteCollection {
             if try await !registrar.withdraw(key, by: call.caller.keyName) { isDeregistered = false }
         }
         return isDeregistered ? Response(.noContent) : .pending
+    }
+}
+
+extension DeviceRegistrar {
+    /// Returns a page of a user's devices in the order of their ids.
+    func devices(ofUser userID: Int64, on page: Page<DeviceCursor>) async throws -> Response {
+        let list = ListDevices(userID: userID, after: page.cursor, limit: page.limit + 1)
+        return page.response(try await store.pool.read(list), Device.shape) { DeviceCursor($0.key) }
     }
 }
 

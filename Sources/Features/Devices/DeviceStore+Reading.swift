@@ -22,27 +22,12 @@ extension DeviceStore {
         try await lookUps.submit(userID)
     }
 
-    /// Returns the users without any stored device, withdrawn ones included.
-    func unknownUsers(among userIDs: [Int64]) async throws -> [Int64] {
-        try await pool.read(FindUnknownUsers(userIDs: userIDs))
-    }
-
     /// Returns a page of the tokens of users, starting after the device `key`.
     func pushTokens(ofUsers userIDs: [Int64], after key: DeviceKey?) async throws -> TokenPage {
         var page = TokenPage()
         page.tokens = try await pool.read(ListPushTokens(userIDs: userIDs, after: key, limit: Int64(Self.pageSize)))
         if page.tokens.count == Self.pageSize { page.next = page.tokens.last.map(DeviceKey.init) }
         return page
-    }
-
-    /// Returns up to `limit` devices of a user in the order of their ids, starting after `cursor`.
-    func devices(ofUser userID: Int64, after cursor: DeviceCursor?, limit: Int) async throws -> [Device] {
-        try await pool.read(ListDevices(userID: userID, after: cursor, limit: Int64(limit)))
-    }
-
-    /// Returns the devices of a user with this id, of each push type.
-    func devices(ofUser userID: Int64, named deviceID: String) async throws -> [Device] {
-        try await pool.read(FindDevices(userID: userID, deviceID: deviceID))
     }
 }
 
@@ -117,7 +102,7 @@ struct LookUpDevices: CoalescedStatement {
     }
 }
 
-/// Finds the users without a stored device.
+/// Finds the users without any stored device, withdrawn ones included.
 struct FindUnknownUsers: PostgresStatement {
     static let sql: SQL = """
         SELECT user_id
@@ -171,8 +156,7 @@ struct ListPushTokens: PostgresStatement {
 /// Lists the devices of a user in the order of their ids.
 struct ListDevices: PostgresStatement {
     static let sql: SQL = """
-        SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
-            kakao_revision = revision, expires_at, failures, changed_by
+        SELECT \(Device.columns)
         FROM devices
         WHERE user_id = $1
             AND ($2::text IS NULL OR (device_id, push_type) > ($2, $3::text))
@@ -183,20 +167,19 @@ struct ListDevices: PostgresStatement {
 
     let userID: Int64
     let after: DeviceCursor?
-    let limit: Int64
+    let limit: Int
 
     var parameters: [PostgresValue] {
-        [.int64(userID), .text(after?.deviceID), .text(after?.pushType.storedName), .int64(limit)]
+        [.int64(userID), .text(after?.deviceID), .text(after?.pushType.storedName), .int64(Int64(limit))]
     }
 
-    static func decode(_ row: PostgresRow) throws -> Device { try Device(row) }
+    static func decode(_ row: PostgresRow) throws -> Device { try row.decode { try Device(&$0) } }
 }
 
-/// Finds the devices of a user with one id.
+/// Finds the devices of a user with one id, of each push type.
 struct FindDevices: PostgresStatement {
     static let sql: SQL = """
-        SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
-            kakao_revision = revision, expires_at, failures, changed_by
+        SELECT \(Device.columns)
         FROM devices
         WHERE user_id = $1
             AND device_id = $2
@@ -207,27 +190,31 @@ struct FindDevices: PostgresStatement {
     let deviceID: String
 
     var parameters: [PostgresValue] { [.int64(userID), .text(deviceID)] }
-    static func decode(_ row: PostgresRow) throws -> Device { try Device(row) }
+    static func decode(_ row: PostgresRow) throws -> Device { try row.decode { try Device(&$0) } }
 }
 
 extension Device {
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            try Device(
-                key: DeviceKey(userID: column.next(), deviceID: column.next(), pushType: column.next()),
-                pushToken: column.next(),
-                locale: column.next(),
-                timezone: column.next(),
-                appVersion: column.next(),
-                tags: column.next(),
-                createdAt: column.next(),
-                updatedAt: column.next(),
-                isConfirmed: column.next(),
-                expiresAt: column.next(),
-                failures: Int(column.next(Int32.self)),
-                changedBy: column.next()
-            )
-        }
+    fileprivate static let columns: SQL = """
+        user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
+            kakao_revision = revision, expires_at, failures, changed_by
+        """
+
+    /// Decodes ``columns``.
+    fileprivate init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            key: DeviceKey(&column),
+            pushToken: column.next(),
+            locale: column.next(),
+            timezone: column.next(),
+            appVersion: column.next(),
+            tags: column.next(),
+            createdAt: column.next(),
+            updatedAt: column.next(),
+            isConfirmed: column.next(),
+            expiresAt: column.next(),
+            failures: Int(column.next(Int32.self)),
+            changedBy: column.next()
+        )
     }
 }
 

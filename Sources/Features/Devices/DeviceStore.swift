@@ -1,4 +1,3 @@
-import EventLoop
 import Postgres
 
 /// The devices in PostgreSQL.

@@ -30,7 +30,9 @@ struct DeviceUserObserver: UserObserver {
     }
 
     func record(_ failure: TokenFailure) async throws -> Bool {
-        let withdrawals = try await registrar.store.recordFailure(failure, pruneAfter: pruneAfterFailures)
+        let withdrawals = try await registrar.store.pool.write(
+            RecordTokenFailure(failure: failure, limit: Int32(clamping: pruneAfterFailures))
+        )
         if withdrawals.contains(true) {
             logger.info("Device withdrawn: its token keeps failing", metadata: ["user_id": "\(failure.userID)"])
             registrar.signal.send()
@@ -40,7 +42,7 @@ struct DeviceUserObserver: UserObserver {
 
     func deleteData(ofUser userID: Int64) async throws -> Bool {
         let isDone = try await registrar.withdrawDevices(ofUser: userID)
-        try await registrar.store.deleteWithdrawals(ofUser: userID)
+        try await registrar.store.pool.write(DeleteDeviceWithdrawals(userID: userID))
         return isDone
     }
 }

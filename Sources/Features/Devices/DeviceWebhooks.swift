@@ -1,17 +1,9 @@
 import Endpoints
 import FoundationEssentials
-import JSON
 import KakaoAPI
 import Postgres
 import Runtime
 import Schemas
-
-/// The webhooks about withdrawn devices.
-enum DeviceWebhooks {
-    static func source() -> WebhookSource {
-        WebhookSource("devices", [.deviceWithdrawn], key: .bigint, ListDeviceWebhooks.self)
-    }
-}
 
 /// The cause of a withdrawal. The statements in `Transitions` name it.
 enum WithdrawalCause: String, CaseIterable, Sendable {
@@ -47,13 +39,6 @@ private struct WithdrawnDevice: Sendable {
     )
 }
 
-extension DeviceStore {
-    /// Deletes the records of a user's withdrawn devices.
-    func deleteWithdrawals(ofUser userID: Int64) async throws {
-        try await pool.write(DeleteDeviceWithdrawals(userID: userID))
-    }
-}
-
 // MARK: Statements
 
 /// Lists withdrawn devices in the order of their transactions.
@@ -73,22 +58,17 @@ struct ListDeviceWebhooks: WebhookStatement {
         try row.decode { column in
             let xid = try column.next(String.self)
             let number = try column.next(Int64.self)
-            let userID = try column.next(Int64.self)
-            let deviceID = try column.next(String.self)
-            let pushType = try column.next(PushType.self)
-            let cause = try column.next(String.self)
-            let withdrawnAt = try column.next(Date.self)
-            let device = WithdrawnDevice(
-                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
-                cause: cause,
-                withdrawnAt: withdrawnAt
+            let device = try WithdrawnDevice(
+                key: DeviceKey(&column),
+                cause: column.next(),
+                withdrawnAt: column.next()
             )
             return WebhookEvent(
                 position: WebhookPosition(xid: xid, key: String(number)),
                 type: .deviceWithdrawn,
-                happenedAt: withdrawnAt,
-                storedAt: withdrawnAt,
-                userID: userID,
+                happenedAt: device.withdrawnAt,
+                storedAt: device.withdrawnAt,
+                userID: device.key.userID,
                 data: WithdrawnDevice.shape.json(device)
             )
         }

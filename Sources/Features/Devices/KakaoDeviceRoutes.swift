@@ -4,6 +4,7 @@ import HTTPTypes
 import Identity
 import JSON
 import KakaoAPI
+import Postgres
 import Runtime
 import Schemas
 
@@ -28,21 +29,19 @@ struct KakaoDeviceRoutes: RouteCollection {
     private static func registering(_ version: PushVersion) -> Operation<KakaoDeviceRoutes> {
         let pushType = pushType(version)
         return Operation(
-            OperationDeclaration(
-                "registerDevice\(version.suffix)",
-                .post,
-                "\(version.path)/register",
-                .device,
-                "Registers the push token of a device, here and at Kakao.",
-                body: .fields([Call.uuid, deviceID, pushType] + DeviceRegistration.fields),
-                unknownFields: .ignored,
-                maximumBodyBytes: RequestSize.small,
-                answers: [
-                    .json(.ok, .integer(-1...Int64.max), "The days until the token expires; -1 for never."),
-                    .pending,
-                ],
-                problems: DeviceRegistrar.problems
-            )
+            "registerDevice\(version.suffix)",
+            .post,
+            "\(version.path)/register",
+            .device,
+            "Registers the push token of a device, here and at Kakao.",
+            body: .fields([Call.uuid, deviceID, pushType] + DeviceRegistration.fields),
+            unknownFields: .ignored,
+            maximumBodyBytes: RequestSize.small,
+            answers: [
+                .json(.ok, .integer(-1...Int64.max), "The days until the token expires; -1 for never."),
+                .pending,
+            ],
+            problems: DeviceRegistrar.problems
         ) { routes in { try await routes.register($0, pushType) } }
     }
 
@@ -65,20 +64,18 @@ struct KakaoDeviceRoutes: RouteCollection {
     /// - Parameter method: GET, or POST for more users than fit into a query.
     private static func listing(_ version: PushVersion, _ method: HTTPRequest.Method) -> Operation<KakaoDeviceRoutes> {
         Operation(
-            OperationDeclaration(
-                "listTokens\(method == .get ? "" : "ByPost")\(version.suffix)",
-                method,
-                "\(version.path)/tokens",
-                .device,
-                "Lists the devices of users with their push tokens. An operator names one user in `uuid` or several in `uuids`.",
-                query: method == .get ? [Call.uuid, uuids] : [],
-                body: method == .get ? .none : .fields([Call.uuid, uuids]),
-                unknownFields: .ignored,
-                maximumBodyBytes: RequestSize.small,
-                answers: [.tokens(version)],
-                problems: [.kakaoUnavailable, .badGateway],
-                auditing: .lookup { .users(try userIDs($0)) }
-            )
+            "listTokens\(method == .get ? "" : "ByPost")\(version.suffix)",
+            method,
+            "\(version.path)/tokens",
+            .device,
+            "Lists the devices of users with their push tokens. An operator names one user in `uuid` or several in `uuids`.",
+            query: method == .get ? [Call.uuid, uuids] : [],
+            body: method == .get ? .none : .fields([Call.uuid, uuids]),
+            unknownFields: .ignored,
+            maximumBodyBytes: RequestSize.small,
+            answers: [.tokens(version)],
+            problems: [.kakaoUnavailable, .badGateway],
+            auditing: .lookup { .users(try userIDs($0)) }
         ) { routes in { try await routes.tokens($0, version) } }
     }
 
@@ -95,7 +92,7 @@ struct KakaoDeviceRoutes: RouteCollection {
             first = try await store.pushTokens(ofUser: userID)
             if first.isUnknown { unknown = userIDs }
         } else {
-            unknown = try await store.unknownUsers(among: userIDs)
+            unknown = try await store.pool.read(FindUnknownUsers(userIDs: userIDs))
             first = try await store.pushTokens(ofUsers: userIDs, after: nil)
         }
         // Kakao is called before the response begins: a list without these tokens would look complete.
@@ -141,17 +138,15 @@ struct KakaoDeviceRoutes: RouteCollection {
     private static func deregistering(_ version: PushVersion) -> Operation<KakaoDeviceRoutes> {
         let pushType = pushType(version)
         return Operation(
-            OperationDeclaration(
-                "deregisterDevice\(version.suffix)",
-                .post,
-                "\(version.path)/deregister",
-                .device,
-                "Removes a device, here and at Kakao.",
-                body: .fields([Call.uuid, deviceID, pushType]),
-                unknownFields: .ignored,
-                maximumBodyBytes: RequestSize.small,
-                answers: [.empty(.ok, "The device is removed."), .pending]
-            )
+            "deregisterDevice\(version.suffix)",
+            .post,
+            "\(version.path)/deregister",
+            .device,
+            "Removes a device, here and at Kakao.",
+            body: .fields([Call.uuid, deviceID, pushType]),
+            unknownFields: .ignored,
+            maximumBodyBytes: RequestSize.small,
+            answers: [.empty(.ok, "The device is removed."), .pending]
         ) { routes in { try await routes.deregister($0, pushType) } }
     }
 

@@ -1,12 +1,13 @@
 import EventLoop
 import Logging
+import Postgres
 import Runtime
 
 /// Calls Kakao in the background about pending devices, for example those whose calls failed while the app waited.
 struct PendingDeviceWorker: Sendable {
     /// The maximum number of concurrent calls: enough to catch up after an outage of an hour, few compared to those for
     /// pushes.
-    private static let maximumConcurrentCalls = 8
+    private static let maximumConcurrentCalls: Int32 = 8
     /// The interval between two polls without a signal, which find devices that another server has left pending.
     private static let pollInterval = Duration.seconds(3)
 
@@ -24,7 +25,8 @@ struct PendingDeviceWorker: Sendable {
             failure: "Pending devices not claimed",
             logger: logger
         ) { worker in
-            let devices = try await registrar.store.claimPending(limit: Self.maximumConcurrentCalls)
+            let claim = ClaimPendingDevices(limit: Self.maximumConcurrentCalls)
+            let devices = try await registrar.store.pool.write(claim)
             await withDiscardingTaskGroup { group in
                 for device in devices {
                     group.addTask(executorPreference: worker.loop) { await synchronize(device) }

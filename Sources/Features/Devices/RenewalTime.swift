@@ -7,12 +7,6 @@ struct RenewalTime: Sendable {
     /// The number of days before the expiry, 1 to 365.
     let daysBeforeExpiry: Int
 
-    /// Returns the renewal time of a token that Kakao has just registered for `lifetimeDays`; `nil` if it expires at
-    /// once.
-    func date(after now: Date, lifetimeDays: Int) -> Date? {
-        date(after: now, expiresAt: now + Double(lifetimeDays) * Self.secondsPerDay)
-    }
-
     /// Returns the renewal time of a token that expires at `expiresAt`; `nil` if it has expired.
     ///
     /// A token whose lifetime is hardly longer than `daysBeforeExpiry` is renewed after half of its lifetime, not all

@@ -1,7 +1,6 @@
 import Endpoints
 import HTTPServer
 import HTTPTypes
-import KakaoAPI
 import Runtime
 import Schemas
 import ServiceKit
@@ -18,39 +17,31 @@ struct UserRoutes: RouteCollection {
     private static let uuid = Field.path("uuid", .userID, "The user.")
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listDevicesOfUser",
-            .get,
-            "/v1/users/{uuid}/devices",
-            .operator(.read),
-            "Lists the devices of a user.",
-            path: [uuid],
-            query: Page<DeviceCursor>.fields,
-            answers: [.page(of: Device.shape, "The devices, sorted by their ids.")],
-            auditing: .lookup { .user(try $0[uuid]) }
-        ),
+        "listDevicesOfUser",
+        .get,
+        "/v1/users/{uuid}/devices",
+        .operator(.read),
+        "Lists the devices of a user.",
+        path: [uuid],
+        query: Page<DeviceCursor>.fields,
+        answers: [.page(of: Device.shape, "The devices, sorted by their ids.")],
+        auditing: .lookup { .user(try $0[uuid]) },
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
-        let userID = try call[Self.uuid]
-        let page = try Page<DeviceCursor>(call)
-        return page.response(
-            try await registrar.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1)
-        )
+        try await registrar.devices(ofUser: call[Self.uuid], on: Page(call))
     }
 
     private static let deleting = Operation(
-        OperationDeclaration(
-            "deleteUser",
-            .delete,
-            "/v1/users/{uuid}",
-            .operator(.devices),
-            "Deletes all data of a user, and the user's devices at Kakao.",
-            path: [uuid],
-            answers: [.empty(.noContent, "The data is deleted."), .pending],
-            auditing: .ahead { .user(try $0[uuid]) }
-        ),
+        "deleteUser",
+        .delete,
+        "/v1/users/{uuid}",
+        .operator(.devices),
+        "Deletes all data of a user, and the user's devices at Kakao.",
+        path: [uuid],
+        answers: [.empty(.noContent, "The data is deleted."), .pending],
+        auditing: .ahead { .user(try $0[uuid]) },
         handler: delete
     )
 
@@ -65,20 +56,18 @@ struct UserRoutes: RouteCollection {
     }
 
     private static let reconciling = Operation(
-        OperationDeclaration(
-            "reconcileUser",
-            .post,
-            "/v1/users/{uuid}/sync",
-            .operator(.devices),
-            "Compares the devices of a user with Kakao's list, and resolves the differences.",
-            path: [uuid],
-            answers: [
-                .json(.ok, Reconciliation.shape, "Nothing differs."),
-                .json(.accepted, Reconciliation.shape, "The differences, which are being resolved."),
-            ],
-            problems: [.kakaoUnavailable, .badGateway],
-            auditing: .handler
-        ),
+        "reconcileUser",
+        .post,
+        "/v1/users/{uuid}/sync",
+        .operator(.devices),
+        "Compares the devices of a user with Kakao's list, and resolves the differences.",
+        path: [uuid],
+        answers: [
+            .json(.ok, Reconciliation.shape, "Nothing differs."),
+            .json(.accepted, Reconciliation.shape, "The differences, which are being resolved."),
+        ],
+        problems: [.kakaoUnavailable, .badGateway],
+        auditing: .handler,
         handler: reconcile
     )
 

@@ -10,7 +10,6 @@ import KakaoAPI
 import Messages
 import Runtime
 import Schemas
-import ServiceKit
 import Sharing
 import Templates
 
@@ -228,10 +227,7 @@ struct KakaoRelayRoutes: RouteCollection {
         }
     }
 
-    private static func target<KakaoCall>(
-        of call: Call,
-        _ operation: KakaoOperation<KakaoCall>
-    ) throws -> Target {
+    private static func target<KakaoCall>(of call: Call, _ operation: KakaoOperation<KakaoCall>) throws -> Target {
         if operation.needsAppKey { return .known(.appKey, userID: nil) }
         guard operation.isOfUser else { return .known(.adminKey, userID: nil) }
         let target = try call.kakaoTarget()

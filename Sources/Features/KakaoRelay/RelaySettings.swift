@@ -1,6 +1,5 @@
 import Endpoints
 import KakaoAPI
-import ServiceKit
 package import Settings
 import Sharing
 

@@ -199,11 +199,11 @@ struct DryRun: Sendable {
         "DryRunQuota",
         [
             .member("calls", .count, "The calls that Kakao allows in a month without a contract.") { _ in
-                KakaoCallCount.monthlyQuota
+                KakaoAvailability.monthlyQuota
             },
             .member("used", .count, "Those of this month so far, to a minute.", \.callsThisMonth),
             .member("share", .share, "The share of the month's calls that the push needs: 1 for all of them.") { run in
-                Double(run.preview.batches) / Double(KakaoCallCount.monthlyQuota)
+                Double(run.preview.batches) / Double(KakaoAvailability.monthlyQuota)
             },
         ]
     )

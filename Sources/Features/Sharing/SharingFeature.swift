@@ -1,6 +1,7 @@
 package import Endpoints
 import KakaoAPI
 import Locking
+import Postgres
 package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
@@ -17,8 +18,6 @@ package struct SharingFeature: Feature {
 
     private let server: ServerContext
     private let settings: SharingSettings
-    /// The argument of shares that holds a user id; `nil` if none does.
-    private let userIDArgument: String?
     private let linter: TemplateLinter
     private let domains: RegisteredDomains
     /// The limit of concurrent uploads to Kakao.
@@ -28,15 +27,13 @@ package struct SharingFeature: Feature {
     private let cache = ShareCache()
     private let landingCounts = LandingCounts()
 
+    /// - Parameter userIDArgument: The argument of shares that holds a user id; `nil` if none does.
     package init(_ server: ServerContext, _ settings: SharingSettings, userIDArgument: String?) {
         self.server = server
         self.settings = settings
-        self.userIDArgument = userIDArgument
         linter = TemplateLinter(domains: settings.domains)
         domains = RegisteredDomains(settings.domains)
-        server.lifecycle.register { [self] in
-            ShareUserObserver(store: shares($0), userIDArgument: userIDArgument)
-        }
+        server.lifecycle.register { ShareUserObserver(pool: $0.pool, userIDArgument: userIDArgument) }
         server.monitoring.register { [landingCounts] in landingCounts.report() }
     }
 
@@ -92,9 +89,7 @@ package struct SharingFeature: Feature {
                 counts: landingCounts
             )
         )
-        routes.add(
-            StatisticsRoutes(store: StatisticsStore(pool: loop.pool), args: settings.statisticsArgs)
-        )
+        routes.add(StatisticsRoutes(store: StatisticsStore(pool: loop.pool), args: settings.statisticsArgs))
     }
 
     package func makeServices() -> [any Service] {
@@ -105,5 +100,20 @@ package struct SharingFeature: Feature {
 
     package var retentions: [Retention] {
         [Retention("remove-old-visits", every: .seconds(300), .delete(5000) { DeleteOldVisits(limit: $0) })]
+    }
+}
+
+/// The erasure of a user from shares.
+private struct ShareUserObserver: UserObserver {
+    let pool: PostgresPool
+    /// The setting `callbacks.user_id_argument`.
+    let userIDArgument: String?
+
+    func deleteData(ofUser userID: Int64) async throws -> Bool {
+        try await pool.write(DeleteConversions(userID: userID))
+        if let userIDArgument {
+            try await RemoveUserFromShares.erase(userID, fromArgument: userIDArgument, pool)
+        }
+        return true
     }
 }

@@ -2,7 +2,7 @@ import Endpoints
 import FoundationEssentials
 import HTTPServer
 import HTTPTypes
-import JSON
+import Postgres
 import Schemas
 
 /// `/v1/audit`: what operators have changed, downloaded and looked up.
@@ -10,7 +10,10 @@ struct AuditRoutes: RouteCollection {
     static let title = "Audit log"
     static let operations = [listing, exporting]
 
-    let records: AuditReads
+    /// The number of records of a page of the export.
+    private static let pageSize = 1000
+
+    let pool: PostgresPool
 
     private static let since = Field.optional("since", .time, "Only records since then.")
     private static let until = Field.optional("until", .time, "Only records before then.")
@@ -30,52 +33,50 @@ struct AuditRoutes: RouteCollection {
     private static let userID = Field.optional("user_id", .userID, "Only about this user.")
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listAuditRecords",
-            .get,
-            "/v1/audit",
-            .operator(.admin),
-            "Lists what operators have changed, downloaded and looked up, the latest first.",
-            query: [keyID, operation, userID, since, until] + Page<UUID>.fields,
-            answers: [.page(of: StoredAuditRecord.shape, "The records.")]
-        ),
+        "listAuditRecords",
+        .get,
+        "/v1/audit",
+        .operator(.admin),
+        "Lists what operators have changed, downloaded and looked up, the latest first.",
+        query: [keyID, operation, userID, since, until] + Page<UUID>.fields,
+        answers: [.page(of: StoredAuditRecord.shape, "The records.")],
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<UUID>(call)
-        let filter = AuditReads.Filter(
+        let list = ListAuditRecords(
             keyID: try call[Self.keyID],
             operation: try call[Self.operation],
             userID: try call[Self.userID],
             since: try call[Self.since],
             until: try call[Self.until],
-            before: page.cursor
+            before: page.cursor,
+            limit: page.limit + 1
         )
-        let list = try await records.list(filter, limit: page.limit + 1)
-        return page.response(list, StoredAuditRecord.shape, cursor: \.id)
+        return page.response(try await pool.read(list), StoredAuditRecord.shape, cursor: \.id)
     }
 
     // MARK: Export
 
     private static let exporting = Operation(
-        OperationDeclaration(
-            "exportAuditRecords",
-            .get,
-            "/v1/audit/export",
-            .operator(.admin),
-            "Exports the audit log, the earliest record first.",
-            query: [since, until],
-            answers: [.media(.ok, [TransferFormat.ndjson.contentType], "One record a line.")],
-            auditing: .download { _ in .server }
-        ),
+        "exportAuditRecords",
+        .get,
+        "/v1/audit/export",
+        .operator(.admin),
+        "Exports the audit log, the earliest record first.",
+        query: [since, until],
+        answers: [.media(.ok, [TransferFormat.ndjson.contentType], "One record a line.")],
+        auditing: .download { _ in .server },
         handler: export
     )
 
     @Sendable private func export(_ call: Call) async throws -> Response {
         let (since, until) = (try call[Self.since], try call[Self.until])
-        return try await .export(TransferFormat.ndjson.contentType) { [records] (last: StoredAuditRecord?) in
-            try await records.page(since: since, until: until, after: last?.id)
+        return try await .export(TransferFormat.ndjson.contentType) { [pool] (last: StoredAuditRecord?) in
+            try await pool.read(
+                ListAuditRecordsForward(since: since, until: until, after: last?.id, limit: Self.pageSize)
+            )
         } write: { record, bytes in
             bytes += StoredAuditRecord.shape.json(record)
             bytes.append(UInt8(ascii: "\n"))

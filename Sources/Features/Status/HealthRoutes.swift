@@ -29,18 +29,16 @@ struct HealthRoutes: RouteCollection {
     )
 
     private static let showingReadiness = Operation<HealthRoutes>(
-        OperationDeclaration(
-            "getReadiness",
-            .get,
-            "/readyz",
-            .anyone,
-            "Shows whether requests may be sent to this server.",
-            unknownFields: .kept,
-            answers: [
-                .json(.ok, Readiness.Report.shape, "Requests may be sent."),
-                .json(.serviceUnavailable, Readiness.Report.shape, "No requests should be sent."),
-            ]
-        ),
+        "getReadiness",
+        .get,
+        "/readyz",
+        .anyone,
+        "Shows whether requests may be sent to this server.",
+        unknownFields: .kept,
+        answers: [
+            .json(.ok, Readiness.Report.shape, "Requests may be sent."),
+            .json(.serviceUnavailable, Readiness.Report.shape, "No requests should be sent."),
+        ],
         handler: { routes in { _ in await routes.readiness.response() } }
     )
 }

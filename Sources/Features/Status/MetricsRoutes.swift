@@ -13,14 +13,12 @@ struct MetricsRoutes: RouteCollection {
     static let title = "Metrics"
     static let operations = [
         Operation(
-            OperationDeclaration(
-                "getMetrics",
-                .get,
-                path,
-                .monitoring,
-                "Returns the metrics of this server for Prometheus.",
-                answers: [.media(.ok, ["text/plain"], "The text format of Prometheus.")]
-            ),
+            "getMetrics",
+            .get,
+            path,
+            .monitoring,
+            "Returns the metrics of this server for Prometheus.",
+            answers: [.media(.ok, ["text/plain"], "The text format of Prometheus.")],
             handler: show
         )
     ]

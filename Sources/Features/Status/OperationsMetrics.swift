@@ -80,11 +80,7 @@ enum OperationsMetrics {
         .counter,
         "User and system processor time of the process in seconds."
     )
-    private static let openDescriptors = Metric(
-        "process_open_fds",
-        .gauge,
-        "Open file descriptors of the process."
-    )
+    private static let openDescriptors = Metric("process_open_fds", .gauge, "Open file descriptors of the process.")
     private static let startTime = Metric(
         "process_start_time_seconds",
         .gauge,

@@ -93,12 +93,12 @@ actor Readiness {
     func response() async -> Response {
         if let latest, pool.loop.now < latest.end { return await latest.response.value }
         // A separate task continues if the client disconnects.
-        let response = Task(executorPreference: pool.loop) { await self.findOut() }
+        let response = Task(executorPreference: pool.loop) { await self.determineResponse() }
         latest = (response, pool.loop.now + Self.lifetime.wholeMilliseconds)
         return await response.value
     }
 
-    private nonisolated func findOut() async -> Response {
+    private nonisolated func determineResponse() async -> Response {
         let database = await database()
         let isJournalOpen = journal?.status.isOpen
         // A load balancer sends no calls to a server that is not ready. No call would therefore notice that the disk

@@ -20,16 +20,14 @@ struct SenderRoutes: RouteCollection {
     )
 
     private static let stopping = Operation(
-        OperationDeclaration(
-            "stopSender",
-            .post,
-            "/v1/sender/stop",
-            .operator(.operate),
-            "Stops all pushes and KakaoTalk messages, on all servers, until the sender is started.",
-            body: .fields([reason]),
-            answers: [.json(.ok, SenderStatus.shape, "The sender.")],
-            auditing: .handler
-        ),
+        "stopSender",
+        .post,
+        "/v1/sender/stop",
+        .operator(.operate),
+        "Stops all pushes and KakaoTalk messages, on all servers, until the sender is started.",
+        body: .fields([reason]),
+        answers: [.json(.ok, SenderStatus.shape, "The sender.")],
+        auditing: .handler,
         handler: stop
     )
 
@@ -46,15 +44,13 @@ struct SenderRoutes: RouteCollection {
     }
 
     private static let starting = Operation(
-        OperationDeclaration(
-            "startSender",
-            .post,
-            "/v1/sender/start",
-            .operator(.operate),
-            "Starts a sender that was stopped: pushes and messages continue where they stopped.",
-            answers: [.json(.ok, SenderStatus.shape, "The sender.")],
-            auditing: .handler
-        ),
+        "startSender",
+        .post,
+        "/v1/sender/start",
+        .operator(.operate),
+        "Starts a sender that was stopped: pushes and messages continue where they stopped.",
+        answers: [.json(.ok, SenderStatus.shape, "The sender.")],
+        auditing: .handler,
         handler: start
     )
 

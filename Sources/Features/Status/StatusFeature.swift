@@ -48,13 +48,13 @@ package struct StatusFeature: Feature {
         routes.add(MetricsRoutes(server))
         routes.add(status)
         routes.add(SenderRoutes(server: server))
-        routes.add(AuditRoutes(records: AuditReads(pool: loop.pool)))
+        routes.add(AuditRoutes(pool: loop.pool))
     }
 
     package func makeServices() -> [any Service] {
         let background = server.background
         return [
-            KakaoCallCount(availability: server.availability).worker(on: background, logger: server.logger),
+            server.availability.callCounter(on: background, logger: server.logger),
             server.senderControl.haltRecorder(server.availability, on: background.loop, logger: server.logger),
         ]
     }

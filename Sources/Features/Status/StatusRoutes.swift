@@ -17,14 +17,12 @@ struct StatusRoutes: RouteCollection {
     static let title = "Status"
     static let operations = [
         Operation(
-            OperationDeclaration(
-                "getStatus",
-                .get,
-                path,
-                .monitoring,
-                "Shows the state of the servers and of what they depend on.",
-                answers: [.json(.ok, ServiceStatus.shape, "The state.")]
-            ),
+            "getStatus",
+            .get,
+            path,
+            .monitoring,
+            "Shows the state of the servers and of what they depend on.",
+            answers: [.json(.ok, ServiceStatus.shape, "The state.")],
             handler: show
         )
     ]
@@ -148,7 +146,7 @@ private struct ServiceStatus: Sendable {
         [
             .member("state", .choice, "Whether Kakao responds to this server.", \.kakao),
             .nullable("last_call_at", .time, "When the last call ended.", \.lastCall?.at),
-            .nullable("last_error", .text, "The last error.", \.lastCall?.lastError?.label),
+            .nullable("last_error", .text, "The last error.", \.lastCall?.lastError?.rawValue),
             .nullable("last_error_at", .time, "When it happened.", \.lastCall?.lastErrorAt),
             .member(
                 "calls",
@@ -175,7 +173,7 @@ private struct ServiceStatus: Sendable {
                 \.shared?.kakaoCalls
             ),
             .member("calls_per_month", .count, "The calls that Kakao allows in a month without a contract.") { _ in
-                KakaoCallCount.monthlyQuota
+                KakaoAvailability.monthlyQuota
             },
         ]
     )
@@ -194,11 +192,7 @@ private struct ServiceStatus: Sendable {
     private var servers: [ListServers.Row] {
         if let servers = shared?.servers, !servers.isEmpty { return servers }
         return [
-            ListServers.Row(
-                host: ThisServer.host,
-                version: ServerVersion.current,
-                startedAt: ThisServer.startedAt
-            )
+            ListServers.Row(host: ThisServer.host, version: ServerVersion.current, startedAt: ThisServer.startedAt)
         ]
     }
 }

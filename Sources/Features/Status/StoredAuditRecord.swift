@@ -51,21 +51,21 @@ struct StoredAuditRecord: Sendable {
 }
 
 extension StoredAuditRecord {
-    /// Decodes a row of ``ListAuditRecords`` and ``ListAuditRecordsForward``.
-    init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            try StoredAuditRecord(
-                id: column.next(),
-                at: column.next(),
-                keyID: column.next(),
-                keyName: column.next(),
-                address: column.next(),
-                operation: column.next(),
-                object: column.next(),
-                userID: column.next(),
-                reason: column.next(),
-                requestID: column.next()
-            )
-        }
+    static let columns: SQL = "id, at, key_id, key_name, address, operation, object, user_id, reason, request_id"
+
+    /// Decodes ``columns``.
+    init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            id: column.next(),
+            at: column.next(),
+            keyID: column.next(),
+            keyName: column.next(),
+            address: column.next(),
+            operation: column.next(),
+            object: column.next(),
+            userID: column.next(),
+            reason: column.next(),
+            requestID: column.next()
+        )
     }
 }

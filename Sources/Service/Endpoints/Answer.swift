@@ -3,12 +3,6 @@ package import Schemas
 
 /// A response that an operation may give, other than a problem.
 package struct Answer: Sendable {
-    /// The body of a response.
-    package enum Content: Sendable {
-        case empty
-        case media(type: String, Schema)
-    }
-
     /// A header field of a response.
     package struct Header: Sendable {
         let name: String
@@ -28,7 +22,8 @@ package struct Answer: Sendable {
 
     let status: HTTPResponse.Status
     let description: String
-    let contents: [Content]
+    /// The media types of the body with their schemas; empty for a response without a body.
+    let contents: [(type: String, schema: Schema)]
     let headers: [Header]
 
     /// A JSON object.
@@ -59,12 +54,7 @@ package struct Answer: Sendable {
         schema: Schema = .text(),
         headers: [Header] = []
     ) -> Answer {
-        Answer(
-            status: status,
-            description: description,
-            contents: types.map { .media(type: $0, schema) },
-            headers: headers
-        )
+        Answer(status: status, description: description, contents: types.map { ($0, schema) }, headers: headers)
     }
 
     /// This response, or one with the same meaning in other media types.
@@ -72,7 +62,7 @@ package struct Answer: Sendable {
         Answer(
             status: status,
             description: description,
-            contents: contents + types.map { .media(type: $0, schema) },
+            contents: contents + types.map { ($0, schema) },
             headers: headers
         )
     }
@@ -83,6 +73,6 @@ package struct Answer: Sendable {
         _ description: String,
         headers: [Header] = []
     ) -> Answer {
-        Answer(status: status, description: description, contents: [.empty], headers: headers)
+        Answer(status: status, description: description, contents: [], headers: headers)
     }
 }

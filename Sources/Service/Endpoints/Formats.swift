@@ -1,7 +1,5 @@
 package import FoundationEssentials
 import Glibc
-import HTTPServer
-import JSON
 import Net
 package import Schemas
 

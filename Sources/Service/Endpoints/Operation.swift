@@ -39,6 +39,45 @@ package struct Operation<Collection: Sendable>: Sendable {
         self.handler = .task(handler)
     }
 
+    /// Declares an operation whose handler responds in a task. The other parameters are those of
+    /// ``OperationDeclaration/init(_:_:_:_:_:path:query:headers:body:unknownFields:maximumBodyBytes:answers:problems:auditing:)``.
+    package init(
+        _ id: String,
+        _ method: HTTPRequest.Method,
+        _ path: String,
+        _ access: Access,
+        _ summary: String,
+        path pathFields: [any FieldDeclaration] = [],
+        query: [any FieldDeclaration] = [],
+        headers: [any FieldDeclaration] = [],
+        body: OperationDeclaration.Body = .none,
+        unknownFields: OperationDeclaration.UnknownFields = .rejected,
+        maximumBodyBytes: Int? = nil,
+        answers: [Answer],
+        problems: [ProblemKind] = [],
+        auditing: Auditing = .none,
+        isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
+        handler: @escaping @Sendable (Collection) -> @Sendable (Call) async throws -> Response
+    ) {
+        let declaration = OperationDeclaration(
+            id,
+            method,
+            path,
+            access,
+            summary,
+            path: pathFields,
+            query: query,
+            headers: headers,
+            body: body,
+            unknownFields: unknownFields,
+            maximumBodyBytes: maximumBodyBytes,
+            answers: answers,
+            problems: problems,
+            auditing: auditing
+        )
+        self.init(declaration, isOffered: isOffered, handler: handler)
+    }
+
     package init(
         _ declaration: OperationDeclaration,
         immediate handler: @escaping @Sendable (Collection) -> @Sendable (Call) throws -> Response

@@ -18,14 +18,17 @@ extension UUID: PageCursor {
     package var cursor: String { lowercased }
 }
 
-extension Int32: PageCursor {
+extension PageCursor where Self: FixedWidthInteger {
     package init?(cursor: String) {
-        guard let number = Int64(decimal: cursor).flatMap(Int32.init(exactly:)) else { return nil }
+        guard let number = Int64(decimal: cursor).flatMap(Self.init(exactly:)) else { return nil }
         self = number
     }
 
     package var cursor: String { String(self) }
 }
+
+extension Int32: PageCursor {}
+extension Int64: PageCursor {}
 
 /// The field `limit`. It is outside of ``Page``, since a generic type has no static stored properties.
 private let limitField = Field.optional(

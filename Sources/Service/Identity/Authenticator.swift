@@ -9,42 +9,19 @@ import Runtime
 
 /// Authentication and authorization of callers.
 struct Authenticator: Authorizer {
-    private let secrets: LoopValue<AcceptedSecrets>.Copy
-    private let operators: OperatorKeys
-    private let keys: OperatorKeyStore
-    private let users: UserCredentials
-    private let limits: UserRequestLimits
-    private let monitoring: MonitoringAccess
-    private let kakao: KakaoClient
-    private let client: HTTPClient
+    /// The secrets of this authenticator's event loop, as are `keys`, `kakao` and `client`.
+    let secrets: LoopValue<AcceptedSecrets>.Copy
+    /// Shared by all event loops, as are `users`, `limits` and `monitoring`.
+    let operators: OperatorKeys
+    let keys: OperatorKeyStore
+    let users: UserCredentials
+    let limits: UserRequestLimits
+    let monitoring: MonitoringAccess
+    let kakao: KakaoClient
+    let client: HTTPClient
     /// Whether operator keys are accepted. The public port beside a port for operators rejects valid ones like unknown
     /// ones.
-    private let admitsOperators: Bool
-
-    /// - Parameters:
-    ///   - secrets: The secrets of this authenticator's event loop, as are `keys`, `kakao` and `client`.
-    ///   - operators: Shared by all event loops, as are `users`, `limits` and `monitoring`.
-    init(
-        secrets: LoopValue<AcceptedSecrets>.Copy,
-        operators: OperatorKeys,
-        keys: OperatorKeyStore,
-        users: UserCredentials,
-        limits: UserRequestLimits,
-        monitoring: MonitoringAccess,
-        kakao: KakaoClient,
-        client: HTTPClient,
-        admitsOperators: Bool
-    ) {
-        self.secrets = secrets
-        self.operators = operators
-        self.keys = keys
-        self.users = users
-        self.limits = limits
-        self.monitoring = monitoring
-        self.kakao = kakao
-        self.client = client
-        self.admitsOperators = admitsOperators
-    }
+    let admitsOperators: Bool
 
     /// Returns the check for an operation with this access; `nil` for a public one.
     ///

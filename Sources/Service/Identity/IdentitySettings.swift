@@ -56,12 +56,6 @@ package struct IdentitySettings: SettingsGroup {
             self.audience = audience
             self.keys = keys
         }
-
-        /// Whether the backend signs with a shared secret.
-        var isSecret: Bool {
-            guard case .secret = keys else { return false }
-            return true
-        }
     }
 
     package static let settings: [Setting<IdentitySettings>] = [

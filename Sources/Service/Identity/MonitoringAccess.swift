@@ -13,7 +13,7 @@ final class MonitoringAccess: Sendable {
     /// How long a key that was valid is accepted while the database is unavailable.
     private static let admissionTime = Duration.seconds(3600)
     /// The maximum number of accepted keys remembered, more than any service has readers. When it is exceeded, all are
-    /// forgotten.
+    /// evicted.
     private static let maximumAdmissions = 16
 
     /// When each `Authorization` was last accepted, by its SHA-256.

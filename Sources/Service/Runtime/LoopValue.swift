@@ -20,9 +20,10 @@ package final class LoopValue<Value: Sendable>: Sendable {
             return stored
         }
 
-        fileprivate func replace(by value: Value) {
+        /// Changes the value. Called on the loop only.
+        func change(_ body: (inout Value) -> Void) {
             loop.preconditionOnLoop()
-            stored = value
+            body(&stored)
         }
     }
 
@@ -40,6 +41,13 @@ package final class LoopValue<Value: Sendable>: Sendable {
 
     /// Replaces the value on all loops. Afterwards no loop has the old one.
     package func replace(by value: Value) async {
-        for copy in copies { await copy.loop.result { copy.replace(by: value) } }
+        for copy in copies { await copy.loop.result { copy.change { $0 = value } } }
+    }
+
+    /// Returns the values of all loops.
+    func all() async -> [Value] {
+        var values: [Value] = []
+        for copy in copies { values.append(await copy.loop.result { copy.value }) }
+        return values
     }
 }

@@ -1,4 +1,3 @@
-import Endpoints
 package import EventLoop
 import Locking
 

@@ -34,6 +34,9 @@ package struct Setting<Group: SettingsGroup>: Sendable {
     /// The name of the environment variable, such as `HTTP_PORT` for `http.port`.
     package var environmentName: String { SettingsReader.environmentName(name) }
 
+}
+
+extension Setting {
     /// A setting with a default, which is the value that ``Settings`` begins with.
     package init<Value: Sendable & Equatable>(
         _ name: String,
@@ -45,17 +48,14 @@ package struct Setting<Group: SettingsGroup>: Sendable {
     ) {
         let value = Group()[keyPath: path]
         self.init(
-            name: name,
+            name,
             path,
-            isSecret: kind.isSecret,
-            isRequired: false,
-            allowed: kind.allowed,
+            kind,
             defaultText: kind.shown(value),
             example: example ?? kind.text(value),
-            description: description,
-            isReloadable: isReloadable,
-            read: { reader in try reader.value(name, kind) }
-        )
+            isReloadable,
+            description
+        ) { try $0.value(name, kind) }
     }
 
     /// A setting that may be absent.
@@ -70,18 +70,9 @@ package struct Setting<Group: SettingsGroup>: Sendable {
         reloadable isReloadable: Bool = false,
         _ description: String
     ) {
-        self.init(
-            name: name,
-            path,
-            isSecret: kind.isSecret,
-            isRequired: false,
-            allowed: kind.allowed,
-            defaultText: defaultText,
-            example: example,
-            description: description,
-            isReloadable: isReloadable,
-            read: { reader in try reader.value(name, kind).map { .some($0) } }
-        )
+        self.init(name, path, kind, defaultText: defaultText, example: example, isReloadable, description) {
+            try $0.value(name, kind).map { .some($0) }
+        }
     }
 
     /// A secret that every server needs.
@@ -94,20 +85,18 @@ package struct Setting<Group: SettingsGroup>: Sendable {
         _ description: String
     ) -> Setting {
         Setting(
-            name: name,
+            name,
             path,
-            isSecret: true,
+            kind,
             isRequired: true,
-            allowed: kind.allowed,
             defaultText: "required",
             example: example,
-            description: description,
-            isReloadable: isReloadable,
-            read: { reader in
-                guard let value = try reader.value(name, kind) else { throw reader.error(name, "is required.") }
-                return value
-            }
-        )
+            isReloadable,
+            description
+        ) { reader in
+            guard let value = try reader.value(name, kind) else { throw reader.error(name, "is required.") }
+            return value
+        }
     }
 
     /// Returns this setting as one of the group that contains its group.
@@ -128,23 +117,22 @@ package struct Setting<Group: SettingsGroup>: Sendable {
     }
 
     /// - Parameter read: Returns the value, or `nil` if it is not given.
-    private init<Value: Sendable & Equatable>(
-        name: String,
+    private init<Value: Sendable & Equatable, Given>(
+        _ name: String,
         _ path: any WritableKeyPath<Group, Value> & Sendable,
-        isSecret: Bool,
-        isRequired: Bool,
-        allowed: String,
+        _ kind: SettingKind<Given>,
+        isRequired: Bool = false,
         defaultText: String,
         example: String,
-        description: String,
-        isReloadable: Bool,
+        _ isReloadable: Bool,
+        _ description: String,
         read: @escaping @Sendable (SettingsReader) throws -> Value?
     ) {
         self.init(
             name: name,
-            isSecret: isSecret,
+            isSecret: kind.isSecret,
             isRequired: isRequired,
-            allowed: allowed,
+            allowed: kind.allowed,
             defaultText: defaultText,
             example: example,
             description: description,
@@ -155,32 +143,6 @@ package struct Setting<Group: SettingsGroup>: Sendable {
             differs: { $0[keyPath: path] != $1[keyPath: path] },
             copy: { $1[keyPath: path] = $0[keyPath: path] }
         )
-    }
-
-    fileprivate init(
-        name: String,
-        isSecret: Bool,
-        isRequired: Bool,
-        allowed: String,
-        defaultText: String,
-        example: String,
-        description: String,
-        isReloadable: Bool,
-        read: @escaping @Sendable (SettingsReader, inout Group) throws -> Void,
-        differs: @escaping @Sendable (Group, Group) -> Bool,
-        copy: @escaping @Sendable (Group, inout Group) -> Void
-    ) {
-        self.name = name
-        self.isSecret = isSecret
-        self.isRequired = isRequired
-        self.allowed = allowed
-        self.defaultText = defaultText
-        self.example = example
-        self.description = description
-        self.isReloadable = isReloadable
-        self.read = read
-        self.differs = differs
-        self.copy = copy
     }
 }
 

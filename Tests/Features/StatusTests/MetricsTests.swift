@@ -145,7 +145,7 @@ extension Exposition {
     func outcomes() {
         func outcome(_ code: HTTPClientError.Code) -> String {
             let error = HTTPClientError(code: code, mayHaveBeenSent: true, message: "m")
-            return KakaoOutcome(KakaoError(kind: .unreachable(error))).label
+            return KakaoOutcome(KakaoError(kind: .unreachable(error))).rawValue
         }
         #expect(outcome(.timedOut) == "timeout")
         #expect(
@@ -154,8 +154,8 @@ extension Exposition {
         #expect([.responseTooLarge, .badResponse].allSatisfy { outcome($0) == "bad_answer" })
         #expect([.canceled, .overloaded, .shutDown, .internalFailure].allSatisfy { outcome($0) == "given_up" })
         #expect([.invalidRequest].allSatisfy { outcome($0) == "halt" })
-        #expect(KakaoOutcome(KakaoError(kind: .badAnswer)).label == "bad_answer")
-        #expect(KakaoOutcome(nil).label == "ok")
+        #expect(KakaoOutcome(KakaoError(kind: .badAnswer)).rawValue == "bad_answer")
+        #expect(KakaoOutcome(nil).rawValue == "ok")
     }
 
     @Test("While a quota is exhausted, the sender and its batches are waiting, and the batches' age grows")

@@ -187,7 +187,7 @@ private struct TableWrite {
     static func all() throws -> [TableWrite] {
         var writes: [TableWrite] = []
         for text in try TestFiles.swiftFiles(in: "Sources", except: ["Engine/Postgres", "Tools/delivery-proof"]) {
-            let starts = text.matches(of: /struct (\w+): (Postgres|Coalesced)Statement/)
+            let starts = text.matches(of: /struct (\w+): \w+Statement\b/)
             for (index, start) in starts.enumerated() {
                 let end = index + 1 < starts.count ? starts[index + 1].range.lowerBound : text.endIndex
                 let literals = text[start.range.upperBound..<end].split(separator: "\"\"\"")

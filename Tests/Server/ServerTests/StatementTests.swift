@@ -106,9 +106,7 @@ import Testing
             for line in text.split(separator: "\n") {
                 let words = line.split { $0 == " " || $0 == ":" }.drop { $0 == "package" }.map { $0 }
                 guard words.first == "struct", words.count > 2 else { continue }
-                if ["PostgresStatement", "CoalescedStatement", "WebhookStatement"].contains(words[2]) {
-                    names.append(String(words[1]))
-                }
+                if words[2].hasSuffix("Statement") { names.append(String(words[1])) }
             }
         }
         return names.sorted()
@@ -276,8 +274,8 @@ import Testing
             InsertLinkCallbacks(callbacks: [callback], statisticsArgs: ["a"]),
             DeleteOldLinkCallbacks(retentionDays: 1, limit: 1),
             DeleteOldEvents(retentionDays: 1, limit: 1),
-            RemoveUserFromLinkCallbacks(userID: 1, argument: "", after: id, limit: 1),
-            ListLinkCallbacks(filter: LinkCallbackStore.Filter(), limit: 1),
+            RemoveUserFromLinkCallbacks(step: ArgumentErasure(userID: 1, argument: "", after: id)),
+            ListLinkCallbacks(limit: 1),
             InsertEvents(events: [event], now: now),
             WithdrawDepartedDevices(
                 departures: [UserEvent(userID: 1, kind: .left, type: "unlink", happenedAt: now)]
@@ -299,7 +297,7 @@ import Testing
             RevokeOperatorKeys(id: nil, name: ""),
             InsertAuditRecords(records: [AuditRecord(command: "test")]),
             DeleteAuditRecords(ids: [id]),
-            ListAuditRecords(filter: AuditReads.Filter(keyID: id, since: now), limit: 1),
+            ListAuditRecords(keyID: id, since: now, limit: 1),
             ListAuditRecordsForward(since: now, until: nil, after: nil, limit: 1),
             DeleteOldAuditRecords(retentionDays: 1, limit: 1),
             ReadPushQueue(limit: 1, hours: AdvertisingHours().parameter(in: "Asia/Seoul")),
@@ -336,7 +334,7 @@ import Testing
                 statisticsArgs: ["a"]
             ),
             DeleteConversions(userID: 1),
-            RemoveUserFromShares(userID: 1, argument: "", after: id, limit: 1),
+            RemoveUserFromShares(step: ArgumentErasure(userID: 1, argument: "", after: id)),
             DeleteOldVisits(limit: 1),
             CheckTimeZone(timeZone: "UTC", since: now, until: now),
             ReadShareStatistics(query: statistics),
@@ -441,7 +439,6 @@ import Testing
             PostponeUnlink(unlink: unlink, delay: .seconds(1)),
             DeletePendingUnlink(unlink: unlink),
             CountAccounts(),
-            CountExpiringAccounts(),
         ]
     }
 

@@ -137,8 +137,10 @@ import Testing
             #expect(listed[1].lastUsedAt == nil)
 
             let digests = [used, unused].map { SHA256Digest.of($0) }
-            try await store.recordUses([digests[0]: lastUsedAt - 60, digests[1]: lastUsedAt - 60])
-            try await store.recordUses([SHA256Digest.of("no key"): lastUsedAt])
+            try await database.pool.write(
+                RecordOperatorKeyUses(uses: [digests[0]: lastUsedAt - 60, digests[1]: lastUsedAt - 60])
+            )
+            try await database.pool.write(RecordOperatorKeyUses(uses: [SHA256Digest.of("no key"): lastUsedAt]))
             let after = try await store.list().map(\.lastUsedAt)
             #expect(after[0] == lastUsedAt)
             #expect(after[1] != nil && after[1] != lastUsedAt)

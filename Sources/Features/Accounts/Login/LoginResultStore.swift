@@ -55,18 +55,14 @@ struct LoginResultStore: Sendable {
         try await pool.write(ReleaseLoginCode(sha256: SHA256Digest.of(code), claim: claim))
     }
 
-    /// Returns the statement that stores the result of a code, if it is still claimed.
-    func storing(_ json: [UInt8], ofCode code: String, request: [UInt8], claim: UUID) -> StoreLoginResult {
-        storing(json, SHA256Digest.of(code), request: request, claim: claim)
-    }
-
-    /// Returns the statement that stores the result of a ticket.
-    func storing(_ json: [UInt8], ofTicket ticket: String) -> StoreLoginResult {
-        storing(json, SHA256Digest.of(ticket), request: nil, claim: nil)
-    }
-
-    private func storing(_ json: [UInt8], _ sha256: [UInt8], request: [UInt8]?, claim: UUID?) -> StoreLoginResult {
-        StoreLoginResult(
+    /// Returns the statement that stores the result of a ticket or, if it is still claimed, of a code.
+    ///
+    /// - Parameters:
+    ///   - key: The ticket or the code.
+    ///   - request: The digest that the code was claimed with; `nil` for a ticket, as is `claim`.
+    func storing(_ json: [UInt8], of key: String, request: [UInt8]? = nil, claim: UUID? = nil) -> StoreLoginResult {
+        let sha256 = SHA256Digest.of(key)
+        return StoreLoginResult(
             sha256: sha256,
             request: request,
             claim: claim,

@@ -1,14 +1,10 @@
 import Crypto
 import Endpoints
-import FoundationEssentials
-import HTTPClient
 import HTTPServer
 import HTTPTypes
 import JSON
-import KakaoAPI
 import Logging
 import Net
-import Postgres
 import Schemas
 import Settings
 
@@ -68,25 +64,23 @@ struct LoginRoutes: RouteCollection {
     )
 
     private static let starting = Operation(
-        OperationDeclaration(
-            "startLogin",
-            .get,
-            path,
-            .anyone,
-            "Redirects a browser to Kakao's login. Offered if `login.return_urls` is set.",
-            query: [returnTo, state, scope, serviceTerms, prompt, loginHint, userID],
-            answers: [
-                .empty(
-                    .found,
-                    "Kakao's login.",
-                    headers: [
-                        Answer.Header("Location", "Kakao's login."),
-                        Answer.Header("Set-Cookie", "The login in progress, encrypted."),
-                    ]
-                )
-            ],
-            problems: [.notConfigured]
-        ),
+        "startLogin",
+        .get,
+        path,
+        .anyone,
+        "Redirects a browser to Kakao's login. Offered if `login.return_urls` is set.",
+        query: [returnTo, state, scope, serviceTerms, prompt, loginHint, userID],
+        answers: [
+            .empty(
+                .found,
+                "Kakao's login.",
+                headers: [
+                    Answer.Header("Location", "Kakao's login."),
+                    Answer.Header("Set-Cookie", "The login in progress, encrypted."),
+                ]
+            )
+        ],
+        problems: [.notConfigured],
         isOffered: { !$0.settings.returnURLs.isEmpty },
         handler: start
     )
@@ -146,23 +140,21 @@ struct LoginRoutes: RouteCollection {
     private static let kakaoState = Field.required("state", .text(1...100), "The login, as Kakao was given it.")
 
     private static let finishing = Operation(
-        OperationDeclaration(
-            "finishLogin",
-            .get,
-            callbackPath,
-            .anyone,
-            "Receives a browser that returns from Kakao's login. Offered if `login.return_urls` is set.",
-            query: [code, error, description, kakaoState],
-            unknownFields: .ignored,
-            answers: [
-                .empty(
-                    .found,
-                    "The service's address, with a ticket or an error.",
-                    headers: [Answer.Header("Location", "The service's address.")]
-                )
-            ],
-            problems: [.unknownLogin, .notConfigured, .databaseUnavailable]
-        ),
+        "finishLogin",
+        .get,
+        callbackPath,
+        .anyone,
+        "Receives a browser that returns from Kakao's login. Offered if `login.return_urls` is set.",
+        query: [code, error, description, kakaoState],
+        unknownFields: .ignored,
+        answers: [
+            .empty(
+                .found,
+                "The service's address, with a ticket or an error.",
+                headers: [Answer.Header("Location", "The service's address.")]
+            )
+        ],
+        problems: [.unknownLogin, .notConfigured, .databaseUnavailable],
         isOffered: { !$0.settings.returnURLs.isEmpty },
         handler: finish
     )
@@ -211,7 +203,7 @@ struct LoginRoutes: RouteCollection {
         do {
             // A code can be used once, so that its tokens must not be lost with the browser's connection.
             _ = try await request.uninterrupted { [exchange, results] in
-                try await exchange.logIn(with: code) { results.storing($0, ofTicket: ticket) }
+                try await exchange.logIn(with: code) { results.storing($0, of: ticket) }
             }
             return ("ticket", ticket)
         } catch CodeExchange.Failure.wrongAccount {

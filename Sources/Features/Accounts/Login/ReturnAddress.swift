@@ -1,5 +1,3 @@
-import HTTPClient
-import HTTPServer
 import Net
 
 /// The address of the service that a user returns to after a login.

@@ -31,18 +31,16 @@ struct TicketRoutes: RouteCollection {
     private static let ticket = Field.required("ticket", .text(1...100), "The ticket.")
 
     private static let redeeming = Operation(
-        OperationDeclaration(
-            "redeemTicket",
-            .post,
-            "/v1/login/tickets",
-            .operator(.accounts),
-            "Returns the result of a login in a browser, once within a minute.",
-            body: .fields([ticket]),
-            maximumBodyBytes: RequestSize.small,
-            answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
-            problems: [.unknownTicket, .notConfigured],
-            auditing: .handler
-        ),
+        "redeemTicket",
+        .post,
+        "/v1/login/tickets",
+        .operator(.accounts),
+        "Returns the result of a login in a browser, once within a minute.",
+        body: .fields([ticket]),
+        maximumBodyBytes: RequestSize.small,
+        answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
+        problems: [.unknownTicket, .notConfigured],
+        auditing: .handler,
         handler: redeem
     )
 
@@ -81,21 +79,19 @@ struct TicketRoutes: RouteCollection {
     )
 
     private static let exchanging = Operation(
-        OperationDeclaration(
-            "exchangeCode",
-            .post,
-            "/v1/login/code",
-            .operator(.accounts),
-            "Logs a user in with an authorization code that an app or a front end has obtained.",
-            body: .fields([code, redirectURI, codeVerifier, nonce, appKey]),
-            maximumBodyBytes: RequestSize.small,
-            answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
-            problems: [
-                .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .kakaoUnavailable,
-                .outcomeUnknown, .identityUnavailable,
-            ],
-            auditing: .handler
-        ),
+        "exchangeCode",
+        .post,
+        "/v1/login/code",
+        .operator(.accounts),
+        "Logs a user in with an authorization code that an app or a front end has obtained.",
+        body: .fields([code, redirectURI, codeVerifier, nonce, appKey]),
+        maximumBodyBytes: RequestSize.small,
+        answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
+        problems: [
+            .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .kakaoUnavailable,
+            .outcomeUnknown, .identityUnavailable,
+        ],
+        auditing: .handler,
         handler: exchange
     )
 
@@ -154,7 +150,7 @@ struct TicketRoutes: RouteCollection {
     ) async throws -> [UInt8] {
         do {
             return try await exchange.logIn(with: code, recording: record) {
-                results.storing($0, ofCode: code.text, request: request, claim: claim)
+                results.storing($0, of: code.text, request: request, claim: claim)
             }
         } catch {
             // Kakao may accept the code later. If this fails too, the claim expires.

@@ -9,6 +9,8 @@ extension TokenRefresher {
     /// The time that the renewal of this many accounts takes at least: 8 a second, far below Kakao's limits, and enough
     /// for 20 million users whose tokens last for two months.
     private static let renewalTime = Duration.milliseconds(500)
+    /// The number of expired accounts that one statement marks.
+    private static let maximumExpired = 1000
 
     /// Returns the worker that renews refresh tokens before they expire, at a limited pace, and marks those that have
     /// expired.
@@ -21,7 +23,9 @@ extension TokenRefresher {
             failure: "Tokens not renewed",
             logger: logger
         ) { worker in
-            while try await store.expire() > 0, !worker.isStopping { webhooks.changed() }
+            while try await store.pool.write(ExpireAccounts(limit: Self.maximumExpired)) > 0, !worker.isStopping {
+                webhooks.changed()
+            }
             let latestStart = latestStart
             let claims = try await store.pool.write(
                 ClaimRenewals(
@@ -44,14 +48,5 @@ extension TokenRefresher {
             }
             return max(.milliseconds(1), Self.renewalTime - (MonotonicTime.now - start))
         }
-    }
-}
-
-extension AccountStore {
-    private static let expiryStep = 1000
-
-    /// Marks accounts whose refresh token has expired. Returns their number.
-    fileprivate func expire() async throws -> Int {
-        try await pool.write(ExpireAccounts(limit: Self.expiryStep))
     }
 }

@@ -1,7 +1,6 @@
 import Crypto
 import Endpoints
 import EventLoop
-import FoundationEssentials
 import HTTPServer
 import KakaoAPI
 import Logging

@@ -15,17 +15,18 @@ struct RefreshClaim: Sendable {
 }
 
 extension RefreshClaim {
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            try RefreshClaim(
-                userID: column.next(),
-                lease: column.next(),
-                appKey: column.next(),
-                sealed: TokenVault.Sealed(bytes: column.next(), keyID: column.next()),
-                attempts: Int(column.next(Int32.self)),
-                isVerified: column.next()
-            )
-        }
+    fileprivate static let columns: SQL = "account.user_id, lease, app_key, tokens, key_id, attempts, is_verified"
+
+    /// Decodes ``columns``.
+    fileprivate init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            userID: column.next(),
+            lease: column.next(),
+            appKey: column.next(),
+            sealed: TokenVault.Sealed(bytes: column.next(), keyID: column.next()),
+            attempts: Int(column.next(Int32.self)),
+            isVerified: column.next()
+        )
     }
 }
 
@@ -33,7 +34,7 @@ extension RefreshClaim {
 /// them, and no pause after a failure remains.
 struct ClaimRefresh: PostgresStatement {
     static let sql: SQL = """
-        UPDATE accounts
+        UPDATE accounts AS account
         SET lease = $3,
             lease_ends_at = now() + make_interval(secs => $4)
         WHERE user_id = $1
@@ -43,7 +44,7 @@ struct ClaimRefresh: PostgresStatement {
             AND refresh_token_sha256 IS NOT NULL
             AND (lease IS NULL OR lease_ends_at <= now())
             AND (retry_at IS NULL OR retry_at <= now())
-        RETURNING user_id, lease, app_key, tokens, key_id, attempts, is_verified
+        RETURNING \(RefreshClaim.columns)
         """
 
     let userID: Int64
@@ -53,7 +54,7 @@ struct ClaimRefresh: PostgresStatement {
     var parameters: [PostgresValue] {
         [.int64(userID), .bytes(tokens), .uuid(.v7()), .float64(duration.inSeconds)]
     }
-    static func decode(_ row: PostgresRow) throws -> RefreshClaim { try RefreshClaim(row) }
+    static func decode(_ row: PostgresRow) throws -> RefreshClaim { try row.decode { try RefreshClaim(&$0) } }
 }
 
 /// Leases up to `limit` accounts whose refresh tokens are to be renewed, those that expire first before others. Accounts
@@ -79,7 +80,7 @@ struct ClaimRenewals: PostgresStatement {
             lease_ends_at = now() + make_interval(secs => $2)
         FROM due
         WHERE account.user_id = due.user_id
-        RETURNING account.user_id, lease, app_key, tokens, key_id, attempts, is_verified
+        RETURNING \(RefreshClaim.columns)
         """
 
     let limit: Int
@@ -94,5 +95,5 @@ struct ClaimRenewals: PostgresStatement {
             .int64(Int64(limit)), .float64(duration.inSeconds), .texts(keyIDs), .texts(appKeys.map(\.rawValue)),
         ]
     }
-    static func decode(_ row: PostgresRow) throws -> RefreshClaim { try RefreshClaim(row) }
+    static func decode(_ row: PostgresRow) throws -> RefreshClaim { try row.decode { try RefreshClaim(&$0) } }
 }

@@ -85,19 +85,12 @@ struct Unlinker: Sendable {
     /// - Throws: ``Problem`` if Kakao rejects the call.
     private func carryOut(_ unlink: PendingUnlink, startingBefore latestStart: UInt64) async throws -> Bool {
         do throws(KakaoError) {
-            _ = try await kakao.call(
-                UnlinkUser(),
-                as: .adminKeyForUser(unlink.userID),
-                startingBefore: latestStart
-            )
+            _ = try await kakao.call(UnlinkUser(), as: .adminKeyForUser(unlink.userID), startingBefore: latestStart)
         } catch {
             switch error.unlinkOutcome {
             case .done: break
             case .retry:
-                logger.info(
-                    "Unlink postponed",
-                    metadata: ["user_id": "\(unlink.userID)", "kakao": "\(error)"]
-                )
+                logger.info("Unlink postponed", metadata: ["user_id": "\(unlink.userID)", "kakao": "\(error)"])
                 let delay = Self.retryDelay.after(unlink.attempts + 1, atLeast: error.retryAfter ?? .zero)
                 try await pool.write(PostponeUnlink(unlink: unlink, delay: delay))
                 if error.disposition == .halt { throw Problem(error, about: "the unlink", isIdempotent: true) }
@@ -149,6 +142,12 @@ struct PendingUnlink: Sendable {
     let attempts: Int
 }
 
+extension PendingUnlink {
+    fileprivate init(_ column: inout ColumnCursor) throws {
+        try self.init(userID: column.next(), lease: column.next(), attempts: Int(column.next(Int32.self)))
+    }
+}
+
 extension KakaoError {
     fileprivate enum UnlinkOutcome {
         /// Kakao has unlinked the user, now or before.
@@ -198,15 +197,7 @@ struct StorePendingUnlink: PostgresStatement {
 
     var parameters: [PostgresValue] { [.int64(userID), .uuid(lease), .float64(duration.inSeconds)] }
     static func decode(_ row: PostgresRow) throws -> (unlink: PendingUnlink, requestedAt: Date, isClaimed: Bool) {
-        let (userID, lease, attempts, requestedAt, isClaimed) = try row.decode(
-            Int64.self,
-            UUID.self,
-            Int32.self,
-            Date.self,
-            Bool.self
-        )
-        let unlink = PendingUnlink(userID: userID, lease: lease, attempts: Int(attempts))
-        return (unlink, requestedAt, isClaimed)
+        try row.decode { try (PendingUnlink(&$0), $0.next(), $0.next()) }
     }
 }
 
@@ -235,8 +226,7 @@ struct ClaimUnlink: PostgresStatement {
 
     var parameters: [PostgresValue] { [.uuid(lease), .float64(duration.inSeconds)] }
     static func decode(_ row: PostgresRow) throws -> PendingUnlink {
-        let (userID, lease, attempts) = try row.decode(Int64.self, UUID.self, Int32.self)
-        return PendingUnlink(userID: userID, lease: lease, attempts: Int(attempts))
+        try row.decode { try PendingUnlink(&$0) }
     }
 }
 

@@ -1,6 +1,4 @@
 import Endpoints
-import FoundationEssentials
-import JSON
 
 /// The tokens that Kakao has issued to a user.
 struct AccountTokens: Sendable, CustomStringConvertible, CustomReflectable {

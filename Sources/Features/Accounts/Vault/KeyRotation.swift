@@ -1,4 +1,3 @@
-import FoundationEssentials
 package import Postgres
 
 /// The encryption of all tokens under the current key, while servers use them.
@@ -88,8 +87,7 @@ struct ListOtherKeys: PostgresStatement {
 
     var parameters: [PostgresValue] { [.text(keyID), .int64(after), .int64(Int64(limit))] }
     static func decode(_ row: PostgresRow) throws -> (userID: Int64, sealed: TokenVault.Sealed) {
-        let (userID, tokens, keyID) = try row.decode(Int64.self, [UInt8].self, String.self)
-        return (userID, TokenVault.Sealed(bytes: tokens, keyID: keyID))
+        try row.decode { try ($0.next(), TokenVault.Sealed(bytes: $0.next(), keyID: $0.next())) }
     }
 }
 

@@ -41,10 +41,7 @@ struct TokenVault: Sendable {
             $0.member("refresh_token", tokens.refreshToken)
         }
         let context = context(userID)
-        return Sealed(
-            bytes: key.derived(for: context).seal(json.bytes, authenticating: context),
-            keyID: key.id
-        )
+        return Sealed(bytes: key.derived(for: context).seal(json.bytes, authenticating: context), keyID: key.id)
     }
 
     /// Returns the tokens of an account.

@@ -16,17 +16,15 @@ struct FeedbackRoutes: RouteCollection {
     let intake: CallIntake
 
     private static let receiving = Operation(
-        OperationDeclaration(
-            "receiveTokenFailure",
-            .post,
-            "\(path){secret}",
-            .kakaoAddress,
-            "Counts a failed delivery to a push token. Needs `feedback.secret`.",
-            body: .fields(TokenFailure.fields),
-            unknownFields: .kept,
-            maximumBodyBytes: RequestSize.small,
-            answers: [.empty(.ok, "The report is stored.")]
-        ),
+        "receiveTokenFailure",
+        .post,
+        "\(path){secret}",
+        .kakaoAddress,
+        "Counts a failed delivery to a push token. Needs `feedback.secret`.",
+        body: .fields(TokenFailure.fields),
+        unknownFields: .kept,
+        maximumBodyBytes: RequestSize.small,
+        answers: [.empty(.ok, "The report is stored.")],
         handler: receive
     )
 

@@ -120,12 +120,7 @@ extension LinkCallback {
             .nullable("resource_id", .text, "Kakao's id of the callback.", \.call.resourceID),
             .member("chat_type", .text, "The kind of chat room.", \.call.chatType),
             .member("hash_chat_id", .text, "The chat room.", \.call.hashChatID),
-            .nullable(
-                "template_id",
-                Kind<Int64>.integer(0...Int64.max),
-                "The custom template.",
-                \.call.templateID
-            ),
+            .nullable("template_id", Kind<Int64>.integer(0...Int64.max), "The custom template.", \.call.templateID),
             .member(
                 "args",
                 .objectText,
@@ -145,27 +140,27 @@ extension LinkCallback {
 }
 
 extension StoredCall<LinkCallback> {
-    /// Decodes the columns from `id` to `stored_at` of ``ListLinkCallbacks``.
+    static var columns: SQL {
+        """
+        id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, signature, share_id, received_at, stored_at
+        """
+    }
+
+    /// Decodes ``columns``.
     init(_ column: inout ColumnCursor) throws {
-        let id = try column.next(UUID.self)
-        let resourceID = try column.next(String?.self)
-        let chatType = try column.next(String.self)
-        let hashChatID = try column.next(String.self)
-        let templateID = try column.next(Int64?.self)
-        let args = try column.next([UInt8].self)
-        let signature = try column.next(String?.self)
-        let shareID = try column.next(UUID?.self)
-        let callback = LinkCallback(
-            id: id,
-            resourceID: resourceID,
-            chatType: chatType,
-            hashChatID: hashChatID,
-            templateID: templateID,
-            args: args,
-            signature: ShareSigner.Verdict(name: signature, shareID: shareID.map { ShareID($0) }),
-            receivedAt: try column.next()
+        let callback = try LinkCallback(
+            id: column.next(),
+            resourceID: column.next(),
+            chatType: column.next(),
+            hashChatID: column.next(),
+            templateID: column.next(),
+            args: column.next(),
+            signature: ShareSigner.Verdict(
+                name: column.next(),
+                shareID: column.next(UUID?.self).map { ShareID($0) }
+            ),
+            receivedAt: column.next()
         )
-        let storedAt = try column.next(Date.self)
-        self.init(call: callback, storedAt: storedAt)
+        self.init(call: callback, storedAt: try column.next())
     }
 }

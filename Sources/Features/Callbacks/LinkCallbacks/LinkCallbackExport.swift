@@ -1,32 +1,30 @@
 import Endpoints
 import HTTPServer
-import HTTPTypes
-import JSON
+import Postgres
 import Schemas
-import ServiceKit
 import Sharing
 
 /// An export of link callbacks, as fast as the client reads it.
 struct LinkCallbackExport: Sendable {
     /// The number of callbacks that are read at a time, of some hundred bytes each.
-    private static let pageSize = 500
+    static let pageSize = 500
     /// The names of the columns of CSV: the members of a callback in JSON.
     private static let columns = [
         "id", "resource_id", "chat_type", "hash_chat_id", "template_id", "args", "share_id", "signature",
         "received_at", "stored_at",
     ]
 
-    let store: LinkCallbackStore
+    let pool: PostgresPool
     let format: TransferFormat
 
-    /// Returns a response with all callbacks that pass `filter`, the latest first.
-    func response(_ filter: LinkCallbackStore.Filter) async throws -> Response {
+    /// Returns a response with all callbacks that `list` lists in pages, the latest first.
+    func response(_ list: ListLinkCallbacks) async throws -> Response {
         var header: [UInt8] = []
         if format == .csv { CSVLine.write(Self.columns, to: &header) }
-        return try await .export(format.contentType, header: header) { last in
-            var filter = filter
-            filter.before = last?.call.id ?? filter.before
-            return try await store.list(filter, limit: Self.pageSize)
+        return try await .export(format.contentType, header: header) { (last: StoredCall<LinkCallback>?) in
+            var list = list
+            list.before = last?.call.id ?? list.before
+            return try await pool.read(list)
         } write: { callback, bytes in
             write(callback, to: &bytes)
         }

@@ -3,9 +3,9 @@ import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 import JSON
+import Postgres
 import Runtime
 import Schemas
-import ServiceKit
 import Sharing
 
 /// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read the callbacks.
@@ -13,7 +13,7 @@ struct LinkCallbackRoutes: RouteCollection {
     static let title = "Link callbacks"
     static let operations = [listing, receiving(.get), receiving(.post)]
 
-    let store: LinkCallbackStore
+    let pool: PostgresPool
     let intake: CallIntake
     /// Checks the signatures of custom arguments; `nil` without a key.
     let signer: ShareSigner?
@@ -26,19 +26,17 @@ struct LinkCallbackRoutes: RouteCollection {
 
     private static func receiving(_ method: HTTPRequest.Method) -> Operation<LinkCallbackRoutes> {
         Operation(
-            OperationDeclaration(
-                method == .get ? "receiveLinkCallback" : "receiveLinkCallbackByPost",
-                method,
-                "/kakao/link/callback",
-                .kakao,
-                "Stores that a Kakao Link message has reached a chat room.",
-                query: method == .get ? LinkCallback.fields : [],
-                headers: [Call.kakaoResourceID],
-                body: method == .get ? .none : .fields(LinkCallback.fields),
-                unknownFields: .kept,
-                maximumBodyBytes: RequestSize.small,
-                answers: [.empty(.ok, "The callback is stored.")]
-            ),
+            method == .get ? "receiveLinkCallback" : "receiveLinkCallbackByPost",
+            method,
+            "/kakao/link/callback",
+            .kakao,
+            "Stores that a Kakao Link message has reached a chat room.",
+            query: method == .get ? LinkCallback.fields : [],
+            headers: [Call.kakaoResourceID],
+            body: method == .get ? .none : .fields(LinkCallback.fields),
+            unknownFields: .kept,
+            maximumBodyBytes: RequestSize.small,
+            answers: [.empty(.ok, "The callback is stored.")],
             handler: receive
         )
     }
@@ -82,17 +80,15 @@ struct LinkCallbackRoutes: RouteCollection {
     )
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listLinkCallbacks",
-            .get,
-            "/v1/link/callbacks",
-            .operator(.read),
-            "Lists or exports the callbacks of Kakao Link messages, the latest first.",
-            query: [since, until, storedSince, chatType, templateID, share, args, format] + Page<UUID>.fields,
-            answers: [
-                .page(of: LinkCallback.shape, "The callbacks.").or(TransferFormat.allCases.map(\.contentType))
-            ]
-        ),
+        "listLinkCallbacks",
+        .get,
+        "/v1/link/callbacks",
+        .operator(.read),
+        "Lists or exports the callbacks of Kakao Link messages, the latest first.",
+        query: [since, until, storedSince, chatType, templateID, share, args, format] + Page<UUID>.fields,
+        answers: [
+            .page(of: LinkCallback.shape, "The callbacks.").or(TransferFormat.allCases.map(\.contentType))
+        ],
         handler: list
     )
 
@@ -100,22 +96,23 @@ struct LinkCallbackRoutes: RouteCollection {
         var args = JSONObject()
         // Stored arguments have no NUL, so the filter has none either.
         for (name, value) in call[Self.args] { args[name.withoutNUL] = .string(value.withoutNUL) }
-        var filter = LinkCallbackStore.Filter(
+        var list = ListLinkCallbacks(
             since: try call[Self.since],
             until: try call[Self.until],
             storedSince: try call[Self.storedSince],
             chatType: try call[Self.chatType],
             templateID: try call[Self.templateID],
             shareID: try call[Self.share],
-            args: args.isEmpty ? nil : JSONValue.object(args).bytes()
+            args: args.isEmpty ? nil : JSONValue.object(args).bytes(),
+            limit: LinkCallbackExport.pageSize
         )
         if let format = try call[Self.format] ?? TransferFormat(accepted: call.request[.accept]) {
             try Page<UUID>.requireNone(call)
-            return try await LinkCallbackExport(store: store, format: format).response(filter)
+            return try await LinkCallbackExport(pool: pool, format: format).response(list)
         }
         let page = try Page<UUID>(call)
-        filter.before = page.cursor
-        let callbacks = try await store.list(filter, limit: page.limit + 1)
-        return page.response(callbacks, LinkCallback.shape, cursor: \.call.id)
+        list.before = page.cursor
+        list.limit = page.limit + 1
+        return page.response(try await pool.read(list), LinkCallback.shape, cursor: \.call.id)
     }
 }

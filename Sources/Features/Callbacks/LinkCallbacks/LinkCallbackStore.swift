@@ -2,12 +2,10 @@ import Endpoints
 import FoundationEssentials
 import Postgres
 import Runtime
-import ServiceKit
 import Sharing
 
 /// The link callbacks in PostgreSQL.
 final class LinkCallbackStore: Sendable {
-    private let pool: PostgresPool
     private let inserts: StatementCoalescer<InsertLinkCallbacks>
     private let webhooks: WebhookSource
 
@@ -15,7 +13,6 @@ final class LinkCallbackStore: Sendable {
     ///   - statisticsArgs: The custom arguments by which callbacks count.
     ///   - webhooks: The source of webhooks about callbacks.
     init(pool: PostgresPool, statisticsArgs: [String], webhooks: WebhookSource) {
-        self.pool = pool
         self.webhooks = webhooks
         inserts = StatementCoalescer(pool: pool, concurrency: 2) {
             InsertLinkCallbacks(callbacks: $0, statisticsArgs: statisticsArgs)
@@ -34,46 +31,6 @@ final class LinkCallbackStore: Sendable {
     func insert(_ callback: LinkCallback, within limit: Duration) async throws -> Bool {
         defer { webhooks.changed() }
         return try await inserts.submit(callback, within: limit)
-    }
-
-    /// The number of callbacks that one statement of ``remove(userID:fromArgument:)`` reads.
-    private static let callbacksPerStatement = 10_000
-
-    /// Removes a custom argument from all callbacks in which its value is the user's id.
-    ///
-    /// There is no index for this, so all callbacks are read, in steps.
-    func remove(userID: Int64, fromArgument argument: String) async throws {
-        var after: UUID? = .zero
-        while let last = after {
-            let statement = RemoveUserFromLinkCallbacks(
-                userID: userID,
-                argument: argument,
-                after: last,
-                limit: Self.callbacksPerStatement
-            )
-            after = try await pool.write(statement).first
-        }
-    }
-
-    /// The callbacks to list. A criterion that is `nil` does not restrict the list.
-    struct Filter: Sendable {
-        var since: Date?
-        var until: Date?
-        /// Only callbacks that were stored since then, however long ago they were received.
-        var storedSince: Date?
-        var chatType: String?
-        var templateID: Int64?
-        /// Only callbacks of this share.
-        var shareID: ShareID?
-        /// A JSON object of custom arguments that a callback must have.
-        var args: [UInt8]?
-        /// Only callbacks that were received before the one with this id.
-        var before: UUID?
-    }
-
-    /// Returns up to `limit` callbacks that pass `filter`, the latest first.
-    func list(_ filter: Filter, limit: Int) async throws -> [StoredCall<LinkCallback>] {
-        try await pool.read(ListLinkCallbacks(filter: filter, limit: limit))
     }
 }
 
@@ -138,10 +95,8 @@ struct InsertLinkCallbacks: CoalescedStatement {
     }
 }
 
-/// Removes an argument from those of the next `limit` callbacks in which its value is a user's id.
-///
-/// Returns the id of the last callback that it read; no row if there are no more callbacks.
-struct RemoveUserFromLinkCallbacks: PostgresStatement {
+/// Removes an argument from those of the next callbacks in which its value is a user's id.
+struct RemoveUserFromLinkCallbacks: ArgumentErasureStatement {
     static let sql: SQL = """
         WITH step AS (
             SELECT id, key, args
@@ -163,24 +118,15 @@ struct RemoveUserFromLinkCallbacks: PostgresStatement {
         LIMIT 1
         """
 
-    let userID: Int64
-    let argument: String
-    let after: UUID
-    let limit: Int
-
-    var parameters: [PostgresValue] {
-        [.uuid(after), .text(argument), .text(String(userID)), .int64(Int64(limit))]
-    }
-    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+    let step: ArgumentErasure
 }
 
-/// Lists the callbacks that pass a filter, the latest first.
+/// Lists up to `limit` callbacks, the latest first. A criterion that is `nil` does not restrict the list.
 ///
 /// Times restrict the ids as well, which begin with them and are indexed. An id is made right after its time.
 struct ListLinkCallbacks: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, signature, share_id,
-            received_at, stored_at
+        SELECT \(StoredCall<LinkCallback>.columns)
         FROM link_callbacks
         WHERE ($1::timestamptz IS NULL OR received_at >= $1)
             AND ($2::timestamptz IS NULL OR received_at < $2)
@@ -196,14 +142,24 @@ struct ListLinkCallbacks: PostgresStatement {
         LIMIT $7
         """
 
-    let filter: LinkCallbackStore.Filter
-    let limit: Int
+    var since: Date?
+    var until: Date?
+    /// Only callbacks that were stored since then, however long ago they were received.
+    var storedSince: Date?
+    var chatType: String?
+    var templateID: Int64?
+    /// Only callbacks of this share.
+    var shareID: ShareID?
+    /// A JSON object of custom arguments that a callback must have.
+    var args: [UInt8]?
+    /// Only callbacks that were received before the one with this id.
+    var before: UUID?
+    var limit: Int
 
     var parameters: [PostgresValue] {
         [
-            .timestamp(filter.since), .timestamp(filter.until), .text(filter.chatType), .int64(filter.templateID),
-            .jsonb(filter.args), .uuid(filter.before), .int64(Int64(limit)), .timestamp(filter.storedSince),
-            .uuid(filter.shareID?.uuid),
+            .timestamp(since), .timestamp(until), .text(chatType), .int64(templateID), .jsonb(args), .uuid(before),
+            .int64(Int64(limit)), .timestamp(storedSince), .uuid(shareID?.uuid),
         ]
     }
     static func decode(_ row: PostgresRow) throws -> StoredCall<LinkCallback> {

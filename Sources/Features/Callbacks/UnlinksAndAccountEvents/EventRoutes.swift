@@ -4,7 +4,7 @@ import HTTPClient
 import HTTPServer
 import HTTPTypes
 import Identity
-import JSON
+import Postgres
 import Schemas
 
 /// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events. ``UserLifecycle`` has
@@ -17,29 +17,27 @@ struct EventRoutes: RouteCollection {
     let appID: String?
     /// The verifier of account events. Without a key of the app it is `nil`, and there is no `/kakao/account-events`.
     let verifier: TokenVerifier?
-    /// The client of the same event loop as `store`.
+    /// The client of the same event loop as `pool`.
     let client: HTTPClient
-    let store: EventStore
+    let pool: PostgresPool
     let intake: CallIntake
 
     // MARK: Unlink notices
 
     private static func receivingUnlink(_ method: HTTPRequest.Method) -> Operation<EventRoutes> {
         Operation(
-            OperationDeclaration(
-                method == .get ? "receiveUnlink" : "receiveUnlinkByPost",
-                method,
-                "/kakao/unlink",
-                .kakao,
-                "Withdraws the devices of a user who has left the app. Offered if `kakao.app_id` is set.",
-                query: method == .get ? KakaoEvent.unlinkFields : [],
-                headers: [Call.kakaoResourceID],
-                body: method == .get ? .none : .fields(KakaoEvent.unlinkFields),
-                unknownFields: .kept,
-                maximumBodyBytes: RequestSize.small,
-                answers: [.empty(.ok, "The notice is stored.")],
-                problems: [.otherApp]
-            ),
+            method == .get ? "receiveUnlink" : "receiveUnlinkByPost",
+            method,
+            "/kakao/unlink",
+            .kakao,
+            "Withdraws the devices of a user who has left the app. Offered if `kakao.app_id` is set.",
+            query: method == .get ? KakaoEvent.unlinkFields : [],
+            headers: [Call.kakaoResourceID],
+            body: method == .get ? .none : .fields(KakaoEvent.unlinkFields),
+            unknownFields: .kept,
+            maximumBodyBytes: RequestSize.small,
+            answers: [.empty(.ok, "The notice is stored.")],
+            problems: [.otherApp],
             isOffered: { $0.appID != nil },
             handler: receiveUnlink
         )
@@ -57,25 +55,23 @@ struct EventRoutes: RouteCollection {
 
     /// The sender is authenticated by the signature of the body, not by the head.
     private static let receivingAccountEvents = Operation(
-        OperationDeclaration(
-            "receiveAccountEvents",
-            .post,
-            "/kakao/account-events",
-            .anyone,
-            "Stores account events, which Kakao signs. Offered if a key of the app is set.",
-            body: .media(["application/secevent+jwt"], "A security event token (RFC 8417).", isChecked: false),
-            unknownFields: .kept,
-            maximumBodyBytes: 16 * 1024,
-            answers: [
-                .empty(.accepted, "The events are stored."),
-                .json(
-                    .badRequest,
-                    SecurityEventRefusal.shape,
-                    "The token is malformed, or not for this app (RFC 8935)."
-                ),
-            ],
-            problems: [.databaseUnavailable, .identityUnavailable, .overloaded]
-        ),
+        "receiveAccountEvents",
+        .post,
+        "/kakao/account-events",
+        .anyone,
+        "Stores account events, which Kakao signs. Offered if a key of the app is set.",
+        body: .media(["application/secevent+jwt"], "A security event token (RFC 8417).", isChecked: false),
+        unknownFields: .kept,
+        maximumBodyBytes: 16 * 1024,
+        answers: [
+            .empty(.accepted, "The events are stored."),
+            .json(
+                .badRequest,
+                SecurityEventRefusal.shape,
+                "The token is malformed, or not for this app (RFC 8935)."
+            ),
+        ],
+        problems: [.databaseUnavailable, .identityUnavailable, .overloaded],
         isOffered: { $0.verifier != nil },
         handler: receiveAccountEvents
     )
@@ -121,26 +117,28 @@ struct EventRoutes: RouteCollection {
     )
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listEvents",
-            .get,
-            "/v1/events",
-            .operator(.read),
-            "Lists the events that Kakao reported about users, the latest first.",
-            query: [type, storedSince] + Page<UUID>.fields,
-            answers: [.page(of: KakaoEvent.shape, "The events.")]
-        ),
+        "listEvents",
+        .get,
+        "/v1/events",
+        .operator(.read),
+        "Lists the events that Kakao reported about users, the latest first.",
+        query: [type, storedSince] + Page<UUID>.fields,
+        answers: [.page(of: KakaoEvent.shape, "The events.")],
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<UUID>(call)
-        let events = try await store.list(
-            type: try call[Self.type],
-            storedSince: try call[Self.storedSince],
-            before: page.cursor,
-            limit: page.limit + 1
-        )
+        let (type, storedSince) = (try call[Self.type], try call[Self.storedSince])
+        let (before, limit) = (page.cursor, Int64(page.limit + 1))
+        let events =
+            if let type {
+                try await pool.read(
+                    ListEventsOfType(type: type, storedSince: storedSince, before: before, limit: limit)
+                )
+            } else {
+                try await pool.read(ListEvents(storedSince: storedSince, before: before, limit: limit))
+            }
         return page.response(events, KakaoEvent.shape, cursor: \.call.id)
     }
 }

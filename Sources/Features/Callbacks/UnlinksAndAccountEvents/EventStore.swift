@@ -30,31 +30,6 @@ struct EventStore: Sendable {
         for action in actions { action() }
         return isNew
     }
-
-    /// Deletes the events of a user.
-    func remove(userID: Int64) async throws {
-        try await pool.write(DeleteEvents(userID: userID))
-    }
-
-    /// Returns up to `limit` events, the latest first.
-    ///
-    /// - Parameters:
-    ///   - type: Only events of this type.
-    ///   - storedSince: Only events that were stored since then, however long ago they were received.
-    ///   - before: Only events that were received before this one.
-    func list(
-        type: String?,
-        storedSince: Date?,
-        before: UUID?,
-        limit: Int
-    ) async throws -> [StoredCall<KakaoEvent>] {
-        guard let type else {
-            return try await pool.read(ListEvents(storedSince: storedSince, before: before, limit: Int64(limit)))
-        }
-        return try await pool.read(
-            ListEventsOfType(type: type, storedSince: storedSince, before: before, limit: Int64(limit))
-        )
-    }
 }
 
 // MARK: Statements
@@ -103,7 +78,7 @@ struct DeleteEvents: PostgresStatement {
 /// Lists events, the latest first.
 struct ListEvents: PostgresStatement {
     static let sql: SQL = """
-        SELECT key, id, type, user_id, referrer_type, payload, received_at, stored_at
+        SELECT \(StoredCall<KakaoEvent>.columns)
         FROM events
         WHERE id < COALESCE($1, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
             AND ($2::timestamptz IS NULL OR stored_at >= $2)
@@ -111,18 +86,22 @@ struct ListEvents: PostgresStatement {
         LIMIT $3
         """
 
+    /// Only events that were stored since then, however long ago they were received.
     let storedSince: Date?
+    /// Only events that were received before this one.
     let before: UUID?
     let limit: Int64
 
     var parameters: [PostgresValue] { [.uuid(before), .timestamp(storedSince), .int64(limit)] }
-    static func decode(_ row: PostgresRow) throws -> StoredCall<KakaoEvent> { try StoredCall(row) }
+    static func decode(_ row: PostgresRow) throws -> StoredCall<KakaoEvent> {
+        try row.decode { try StoredCall(&$0) }
+    }
 }
 
 /// Lists the events of a type, the latest first. A statement of its own, so that it always uses the index of types.
 struct ListEventsOfType: PostgresStatement {
     static let sql: SQL = """
-        SELECT key, id, type, user_id, referrer_type, payload, received_at, stored_at
+        SELECT \(StoredCall<KakaoEvent>.columns)
         FROM events
         WHERE type = $1
             AND id < COALESCE($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -137,7 +116,9 @@ struct ListEventsOfType: PostgresStatement {
     let limit: Int64
 
     var parameters: [PostgresValue] { [.text(type), .uuid(before), .timestamp(storedSince), .int64(limit)] }
-    static func decode(_ row: PostgresRow) throws -> StoredCall<KakaoEvent> { try StoredCall(row) }
+    static func decode(_ row: PostgresRow) throws -> StoredCall<KakaoEvent> {
+        try row.decode { try StoredCall(&$0) }
+    }
 }
 
 /// Deletes up to `limit` events that were received more than `retentionDays` ago, the oldest first. Skips rows that

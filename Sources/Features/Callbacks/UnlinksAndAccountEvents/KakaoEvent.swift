@@ -111,24 +111,19 @@ extension KakaoEvent {
 }
 
 extension StoredCall<KakaoEvent> {
-    /// Decodes a row of ``ListEvents`` and ``ListEventsOfType``.
-    init(_ row: PostgresRow) throws {
-        self = try row.decode { try StoredCall(&$0) }
-    }
+    static var columns: SQL { "id, key, type, user_id, referrer_type, payload, received_at, stored_at" }
 
-    /// Decodes the columns from `key` to `stored_at` of ``ListEvents``.
+    /// Decodes ``columns``.
     init(_ column: inout ColumnCursor) throws {
-        let key = try column.next(String.self)
         let event = try KakaoEvent(
             id: column.next(),
-            key: key,
+            key: column.next(),
             type: column.next(),
             userID: column.next(),
             referrerType: column.next(),
             payload: column.next(),
             receivedAt: column.next()
         )
-        let storedAt = try column.next(Date.self)
-        self.init(call: event, storedAt: storedAt)
+        self.init(call: event, storedAt: try column.next())
     }
 }

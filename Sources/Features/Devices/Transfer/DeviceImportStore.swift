@@ -287,7 +287,6 @@ struct ReleaseImportedDevices: PostgresStatement {
     var parameters: [PostgresValue] { [.int32(limit), .float64(perSecond), .float64(seconds)] }
 
     static func decode(_ row: PostgresRow) throws -> (count: Int, hasMore: Bool) {
-        let (count, hasMore) = try row.decode(Int64.self, Bool.self)
-        return (Int(count), hasMore)
+        try row.decode { try (Int($0.next(Int64.self)), $0.next()) }
     }
 }

@@ -72,9 +72,7 @@ struct DeviceLines {
     /// Parses the end of the text.
     ///
     /// - Throws: The error that `body` throws.
-    mutating func end<Failure: Error>(
-        _ body: (TransferredDevice, Int64) throws(Failure) -> Void
-    ) throws(Failure) {
+    mutating func end<Failure: Error>(_ body: (TransferredDevice, Int64) throws(Failure) -> Void) throws(Failure) {
         try parseBufferedLine(body)
         guard format == .csv, columns == nil, badLines.isEmpty else { return }
         badLines.append(BadLine(number: 1, reason: Self.headerFault.reason))

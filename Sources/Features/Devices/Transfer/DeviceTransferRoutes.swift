@@ -20,7 +20,7 @@ struct DeviceTransferRoutes: RouteCollection {
     private static let pageSize = 500
 
     let imports: DeviceImportStore
-    let exports: DeviceExportStore
+    let pool: PostgresPool
     let uploads: ConcurrencyLimit
     /// Wakes the worker that schedules the registration of imported devices at Kakao.
     let importSignal: Signal
@@ -110,16 +110,14 @@ struct DeviceTransferRoutes: RouteCollection {
     )
 
     private static let exporting = Operation(
-        OperationDeclaration(
-            "exportDevices",
-            .get,
-            "/v1/devices/export",
-            .operator(.export),
-            "Exports all devices with their push tokens.",
-            query: [format],
-            answers: [.media(.ok, TransferFormat.allCases.map(\.contentType), "One device a line.")],
-            auditing: .download { _ in .server }
-        ),
+        "exportDevices",
+        .get,
+        "/v1/devices/export",
+        .operator(.export),
+        "Exports all devices with their push tokens.",
+        query: [format],
+        answers: [.media(.ok, TransferFormat.allCases.map(\.contentType), "One device a line.")],
+        auditing: .download { _ in .server },
         handler: exportDevices
     )
 
@@ -128,8 +126,8 @@ struct DeviceTransferRoutes: RouteCollection {
         let format = try call[Self.format] ?? TransferFormat(accepted: call.request[.accept]) ?? .ndjson
         var header: [UInt8] = []
         TransferredDevice.writeHeader(format, to: &header)
-        return try await .export(format.contentType, header: header) { [exports] last in
-            try await exports.devices(after: last?.registration.key, limit: Self.pageSize)
+        return try await .export(format.contentType, header: header) { [pool] (last: TransferredDevice?) in
+            try await pool.read(ListDevicesForExport(after: last?.registration.key, limit: Self.pageSize))
         } write: { device, bytes in
             device.write(format, to: &bytes)
         }

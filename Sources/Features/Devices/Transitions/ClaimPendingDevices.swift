@@ -1,16 +1,9 @@
 import Endpoints
 import FoundationEssentials
-import KakaoAPI
 import Postgres
 
-extension DeviceStore {
-    /// Leases up to `limit` pending devices that are due, those that have been due longest first.
-    func claimPending(limit: Int) async throws -> [PendingDevice] {
-        try await pool.write(ClaimPendingDevices(limit: Int32(clamping: limit)))
-    }
-}
-
-/// Leases pending devices that are due. A registration waits until the withdrawals of its token are confirmed.
+/// Leases up to `limit` pending devices that are due, those that have been due longest first. A registration waits until
+/// the withdrawals of its token are confirmed.
 struct ClaimPendingDevices: PostgresStatement {
     static let sql: SQL = """
         WITH claimed AS (
@@ -49,7 +42,7 @@ struct ClaimPendingDevices: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> PendingDevice {
         try row.decode { column in
             try PendingDevice(
-                key: DeviceKey(userID: column.next(), deviceID: column.next(), pushType: column.next()),
+                key: DeviceKey(&column),
                 pushToken: column.next(),
                 isWithdrawn: column.next(),
                 revision: column.next(),

@@ -14,7 +14,7 @@ enum DeviceState: String, CaseIterable, Sendable {
 
 /// An event that changes devices, by a statement in this folder.
 ///
-/// Whatever the event, a row is locked while it changes, and a change that Kakao is to be told of raises `revision`. A call to Kakao is made under
+/// Each event locks the row it changes. A change that must reach Kakao increments `revision`. A call to Kakao is made under
 /// a lease, and its result is stored only under the same lease.
 enum DeviceEvent: CaseIterable, Sendable {
     /// An app or an operator registers the device with a token that Kakao has not confirmed, or no longer has:

@@ -1,15 +1,8 @@
 import Endpoints
 import Postgres
 
-extension DeviceStore {
-    /// Schedules another call to Kakao after `delay`, and releases the lease. This makes a repeated registration
-    /// pending.
-    func postpone(_ device: PendingDevice, by delay: Duration) async throws {
-        try await pool.write(PostponeDevice(device: device, delay: delay))
-    }
-}
-
-/// Schedules another call to Kakao about a device, unless another request or server has leased it since.
+/// Schedules another call to Kakao about a device and releases the lease, unless another request or server has leased it
+/// since. This makes a repeated registration pending.
 struct PostponeDevice: PostgresStatement {
     static let sql: SQL = """
         UPDATE devices
@@ -25,10 +18,5 @@ struct PostponeDevice: PostgresStatement {
     let device: PendingDevice
     let delay: Duration
 
-    var parameters: [PostgresValue] {
-        [
-            .int64(device.key.userID), .text(device.key.deviceID), .pushType(device.key.pushType), .uuid(device.lease),
-            .float64(delay.inSeconds),
-        ]
-    }
+    var parameters: [PostgresValue] { device.key.parameters + [.uuid(device.lease), .float64(delay.inSeconds)] }
 }

@@ -1,25 +1,8 @@
-import Endpoints
 import KakaoAPI
 import Postgres
 
-extension DeviceStore {
-    /// Compares the devices of a user with Kakao's list, and marks those that differ as pending. Stored devices are
-    /// registered again at Kakao, and unknown ones are deregistered.
-    ///
-    /// - Parameters:
-    ///   - listed: Kakao's list, requested before this call. A device that is registered in between is at worst
-    ///     registered twice.
-    ///   - record: The record for the audit log.
-    func reconcile(
-        userID: Int64,
-        listed: [PushToken],
-        recording record: AuditRecord?
-    ) async throws -> [DeviceDifference] {
-        try await pool.write(ReconcileDevices(userID: userID, listed: listed), recording: record)
-    }
-}
-
-/// Marks the devices of a user that differ from Kakao's list as pending.
+/// Marks the devices of a user that differ from Kakao's list as pending, and returns them. Stored devices are registered again
+/// at Kakao, and unknown ones are deregistered.
 struct ReconcileDevices: PostgresStatement {
     static let sql: SQL = """
         WITH listed AS (
@@ -77,6 +60,7 @@ struct ReconcileDevices: PostgresStatement {
         """
 
     let userID: Int64
+    /// Kakao's list, requested before this statement. A device that is registered in between is at worst registered twice.
     let listed: [PushToken]
 
     var parameters: [PostgresValue] {
@@ -85,5 +69,7 @@ struct ReconcileDevices: PostgresStatement {
             .texts(listed.map(\.pushToken)),
         ]
     }
-    static func decode(_ row: PostgresRow) throws -> DeviceDifference { try DeviceDifference(row) }
+    static func decode(_ row: PostgresRow) throws -> DeviceDifference {
+        try row.decode { try DeviceDifference(key: DeviceKey(&$0), kind: $0.next()) }
+    }
 }

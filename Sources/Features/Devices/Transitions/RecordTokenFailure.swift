@@ -1,18 +1,11 @@
 import Postgres
 import ServiceKit
 
-extension DeviceStore {
-    /// Counts a failure of a token, and withdraws the device at `limit` failures. Returns for each device whether it was
-    /// withdrawn; none if the report has no effect.
-    ///
-    /// A report has no effect if it was counted before or is older than the registration, regardless of the order in
-    /// which reports are stored.
-    func recordFailure(_ failure: TokenFailure, pruneAfter limit: Int) async throws -> [Bool] {
-        try await pool.write(RecordTokenFailure(failure: failure, limit: Int32(clamping: limit)))
-    }
-}
-
-/// Counts a failure of a token, and withdraws the device at the limit.
+/// Counts a failure of a token, and withdraws the device at `limit` failures. Returns for each device whether it was
+/// withdrawn; none if the report has no effect.
+///
+/// A report has no effect if it was counted before or is older than the registration, regardless of the order in which
+/// reports are stored.
 struct RecordTokenFailure: PostgresStatement {
     static let sql: SQL = """
         UPDATE devices AS device

@@ -1,5 +1,4 @@
 import Endpoints
-import EventLoop
 import FoundationEssentials
 import HTTPServer
 import Identity

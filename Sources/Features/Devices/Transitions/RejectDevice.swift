@@ -51,7 +51,5 @@ struct RejectRenewal: PostgresStatement {
 
 extension PendingDevice {
     /// The key, lease and revision of the device.
-    fileprivate var leasedRevision: [PostgresValue] {
-        [.int64(key.userID), .text(key.deviceID), .pushType(key.pushType), .uuid(lease), .int64(revision)]
-    }
+    fileprivate var leasedRevision: [PostgresValue] { key.parameters + [.uuid(lease), .int64(revision)] }
 }

@@ -1,22 +1,6 @@
 import Postgres
 
-extension DeviceStore {
-    /// The number of pending devices at which renewals stop, so that apps' requests come first, also after an outage of
-    /// Kakao. Imported devices that are not scheduled yet do not count.
-    static let maximumPending: Int32 = 1200
-    /// The number of renewals that one server schedules per second: enough for 40 million devices with tokens of
-    /// 30 days that are renewed 7 days before they expire.
-    static let renewalsPerSecond = 20.0
-
-    /// Marks devices whose tokens are due for renewal as pending, spread over the next minute. Returns their number.
-    ///
-    /// - Parameter activeWithinDays: The number of days without a registration after which a device is left to expire.
-    func renew(activeWithinDays: Int) async throws -> Int {
-        Int(try await pool.write(RenewDevices(activeWithinDays: Int32(clamping: activeWithinDays))).first ?? 0)
-    }
-}
-
-/// Marks confirmed devices whose tokens are due for renewal as pending.
+/// Marks confirmed devices whose tokens are due for renewal as pending, spread over the next minute. Returns their number.
 ///
 /// Only one server updates a row, and its renewal time is unset until Kakao has confirmed the device, so that no token
 /// is renewed twice.
@@ -62,10 +46,18 @@ struct RenewDevices: PostgresStatement {
         WHERE is_active
         """
 
+    /// The number of pending devices at which renewals stop, so that apps' requests come first, also after an outage of
+    /// Kakao. Imported devices that are not scheduled yet do not count.
+    private static let maximumPending: Int32 = 1200
+    /// The number of renewals that one server schedules per second: enough for 40 million devices with tokens of
+    /// 30 days that are renewed 7 days before they expire.
+    private static let renewalsPerSecond = 20.0
+
+    /// The number of days without a registration after which a device is left to expire.
     let activeWithinDays: Int32
 
     var parameters: [PostgresValue] {
-        [.int32(DeviceStore.maximumPending), .int32(activeWithinDays), .float64(DeviceStore.renewalsPerSecond)]
+        [.int32(Self.maximumPending), .int32(activeWithinDays), .float64(Self.renewalsPerSecond)]
     }
 
     static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }

@@ -1,6 +1,5 @@
 import Endpoints
 import FoundationEssentials
-import KakaoAPI
 import Postgres
 
 // An app registers at each start, nearly always with values that Kakao has already. The call to Kakao then only renews

@@ -1,19 +1,10 @@
 import Endpoints
 import FoundationEssentials
-import KakaoAPI
 import Postgres
 
-extension DeviceStore {
-    /// Withdraws a device. An unknown one is stored as withdrawn: Kakao may know it.
-    ///
-    /// - Parameter keyName: The name of the operator key; `nil` for a withdrawal by the app.
-    /// - Returns: The device to call Kakao about; `nil` while another request or server calls Kakao about it.
-    func withdraw(_ key: DeviceKey, by keyName: String?) async throws -> PendingDevice? {
-        try await pool.write(WithdrawDevice(key: key, keyName: keyName)).first ?? nil
-    }
-}
-
-/// Withdraws a device, known or not, and leases it.
+/// Withdraws a device, and leases it. An unknown one is stored as withdrawn: Kakao may know it.
+///
+/// Returns the device to call Kakao about; `nil` while another request or server calls Kakao about it.
 struct WithdrawDevice: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO devices AS device (
@@ -30,16 +21,13 @@ struct WithdrawDevice: PostgresStatement {
         """
 
     let key: DeviceKey
+    /// The name of the operator key; `nil` for a withdrawal by the app.
     let keyName: String?
 
     var parameters: [PostgresValue] {
-        [
-            .int64(key.userID), .text(key.deviceID), .pushType(key.pushType), .uuid(.v7()),
-            .float64(DeviceStore.leaseDuration.inSeconds), .text(keyName),
-        ]
+        key.parameters + [.uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds), .text(keyName)]
     }
 
-    /// Decodes the device; `nil` if it is leased already.
     static func decode(_ row: PostgresRow) throws -> PendingDevice? { try PendingDevice(withdrawn: row) }
 }
 
@@ -47,24 +35,17 @@ extension PendingDevice {
     /// Decodes a withdrawn device: key, token, revision, lease, and whether the statement took the lease. Returns `nil`
     /// if it did not.
     init?(withdrawn row: PostgresRow) throws {
-        let device: PendingDevice? = try row.decode { column in
-            let userID = try column.next(Int64.self)
-            let deviceID = try column.next(String.self)
-            let pushType = try column.next(PushType.self)
-            let pushToken = try column.next(String.self)
-            let revision = try column.next(Int64.self)
-            let lease = try column.next(UUID.self)
-            let isOurs = try column.next(Bool.self)
-            guard isOurs else { return nil }
-            return PendingDevice(
-                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
-                pushToken: pushToken,
+        let (device, isOurs) = try row.decode { column in
+            let device = try PendingDevice(
+                key: DeviceKey(&column),
+                pushToken: column.next(),
                 isWithdrawn: true,
-                revision: revision,
-                lease: lease
+                revision: column.next(),
+                lease: column.next()
             )
+            return (device, try column.next(Bool.self))
         }
-        guard let device else { return nil }
+        guard isOurs else { return nil }
         self = device
     }
 }

@@ -2,30 +2,9 @@ import Endpoints
 import KakaoAPI
 import Postgres
 
-extension DeviceStore {
-    /// The devices of a user after their withdrawal.
-    struct UserWithdrawal: Sendable {
-        /// The devices to call Kakao about.
-        let pending: [PendingDevice]
-        /// Whether another request or server calls Kakao about further devices.
-        let isShared: Bool
-    }
-
-    /// Withdraws all devices of a user.
-    func withdrawDevices(ofUser userID: Int64) async throws -> UserWithdrawal {
-        let devices = try await pool.write(WithdrawUserDevices(userID: userID))
-        let pending = devices.compactMap(\.self)
-        return UserWithdrawal(pending: pending, isShared: pending.count < devices.count)
-    }
-
-    /// Stores devices that only Kakao knows as withdrawn, so that they are deregistered. A device that has been stored
-    /// meanwhile is not changed.
-    func addWithdrawn(_ tokens: [PushToken]) async throws {
-        try await pool.write(AddWithdrawnDevices(tokens: tokens))
-    }
-}
-
 /// Withdraws all devices of a user, and leases those that are not leased yet.
+///
+/// Returns the devices to call Kakao about, and `nil` for each about which another request or server calls Kakao.
 struct WithdrawUserDevices: PostgresStatement {
     static let sql: SQL = """
         WITH held AS (
@@ -55,11 +34,11 @@ struct WithdrawUserDevices: PostgresStatement {
         [.int64(userID), .uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds)]
     }
 
-    /// Decodes a device; `nil` if it is leased already.
     static func decode(_ row: PostgresRow) throws -> PendingDevice? { try PendingDevice(withdrawn: row) }
 }
 
-/// Stores unknown devices as withdrawn.
+/// Stores devices that only Kakao knows as withdrawn, so that they are deregistered. A device that has been stored meanwhile
+/// is not changed.
 struct AddWithdrawnDevices: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO devices (user_id, device_id, push_type, push_token, withdrawn)

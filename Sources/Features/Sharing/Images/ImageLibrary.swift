@@ -7,7 +7,6 @@ import HTTPTypes
 import KakaoAPI
 import Logging
 import Runtime
-import ServiceKit
 
 /// The images that the server keeps for messages, on one event loop. Each content is stored once, and uploaded to Kakao
 /// once for as long as Kakao keeps it, whatever number of servers and requests need it.
@@ -37,7 +36,7 @@ struct ImageLibrary: Sendable {
         _ header: ImageHeader,
         _ bytes: [UInt8],
         recording record: (UUID) -> AuditRecord?
-    ) async throws -> (KeptImage, isNew: Bool) {
+    ) async throws -> (StoredImage, isNew: Bool) {
         let sha256 = SHA256Digest.of(bytes)
         for _ in 1...Self.maximumStoreAttempts {
             if let image = try await store.find(sha256: sha256) { return (image, false) }
@@ -58,7 +57,7 @@ struct ImageLibrary: Sendable {
     /// - Returns: `nil` if there is no such image.
     /// - Throws: ``Problem``: 409 without an app key, 503 if Kakao is unavailable or other uploads take long, and the
     ///   reason if Kakao rejects the image.
-    func fresh(_ id: UUID) async throws -> KeptImage? {
+    func fresh(_ id: UUID) async throws -> StoredImage? {
         let deadline = MonotonicTime.now + Self.wait
         while true {
             guard let image = try await store.find(id) else { return nil }
@@ -72,7 +71,11 @@ struct ImageLibrary: Sendable {
                 throw error
             }
             guard MonotonicTime.now < deadline else {
-                throw Problem.kakaoUnavailable("Another request is uploading the image to Kakao. Try again.")
+                throw Problem(
+                    of: .kakaoUnavailable,
+                    "Another request is uploading the image to Kakao. Try again.",
+                    headerFields: [.retryAfter: "5"]
+                )
             }
             try await loop.sleep(for: Self.pollInterval)
         }
@@ -80,8 +83,8 @@ struct ImageLibrary: Sendable {
 
     /// Uploads an image, unless another request does. An upload that has begun ends even if its client has gone, since
     /// others may wait for it.
-    private func claimAndUpload(_ id: UUID) async throws -> KeptImage? {
-        try await Task(executorPreference: loop) { () -> KeptImage? in
+    private func claimAndUpload(_ id: UUID) async throws -> StoredImage? {
+        try await Task(executorPreference: loop) { () -> StoredImage? in
             try await uploads.run(on: loop) {
                 guard let claim = try await store.claim(id) else { return nil }
                 return try await upload(claim)
@@ -92,7 +95,7 @@ struct ImageLibrary: Sendable {
     /// Uploads an image that was claimed. No transaction is open meanwhile.
     ///
     /// - Returns: `nil` if the lease has ended meanwhile, or the image was deleted.
-    private func upload(_ claim: ImageClaim) async throws -> KeptImage? {
+    private func upload(_ claim: ImageClaim) async throws -> StoredImage? {
         let url: String
         do throws(KakaoError) {
             url = try await kakao.call(UploadImage(), as: .appKey, uploads: [KakaoUpload(claim.format, claim.bytes)])
@@ -101,10 +104,7 @@ struct ImageLibrary: Sendable {
                 throw KakaoError(kind: .badAnswer, credential: .appKey)
             }
         } catch {
-            logger.info(
-                "Image upload failed",
-                metadata: ["image": "\(claim.id.lowercased)", "kakao": "\(error)"]
-            )
+            logger.info("Image upload failed", metadata: ["image": "\(claim.id.lowercased)", "kakao": "\(error)"])
             // If this fails too, the lease ends by itself.
             try? await store.release(claim)
             throw Problem(error, about: "the image", isIdempotent: true)
@@ -131,7 +131,8 @@ extension ProblemKind {
 
 extension Problem {
     static var appKeyCallsDisabled: Problem {
-        .notConfigured(
+        Problem(
+            of: .notConfigured,
             "Images are uploaded to Kakao with an app key. Set `sharing.app_key_calls`, `sharing.ka_header` and `kakao.native_app_key`."
         )
     }

@@ -3,7 +3,6 @@ package import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 package import JSON
-import Runtime
 
 /// The images that templates can refer to, on one event loop.
 package protocol ImageSource: Sendable {

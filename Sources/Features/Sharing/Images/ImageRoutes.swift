@@ -3,14 +3,14 @@ import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 import KakaoAPI
+import Postgres
 import Runtime
 import Schemas
-import ServiceKit
 
 /// `/v1/images`: images that the server keeps for messages.
 struct ImageRoutes: RouteCollection {
     static let title = "Images for messages"
-    static let operations = [keeping, listing, showing, deleting]
+    static let operations = [creating, listing, showing, deleting]
 
     let library: ImageLibrary
     let settings: ImageSettings
@@ -19,9 +19,9 @@ struct ImageRoutes: RouteCollection {
 
     private static let id = Field.path("id", .uuid, "The id of the image.")
 
-    // MARK: Keeping
+    // MARK: Creating
 
-    private static let keeping = Operation(
+    private static let creating = Operation(
         OperationDeclaration(
             "createImage",
             .post,
@@ -36,8 +36,8 @@ struct ImageRoutes: RouteCollection {
                 )
             ),
             answers: [
-                .json(.created, KeptImage.shape, "The image, which is new.", headers: [.location]),
-                .json(.ok, KeptImage.shape, "The image, whose content was stored already."),
+                .json(.created, StoredImage.shape, "The image, which is new.", headers: [.location]),
+                .json(.ok, StoredImage.shape, "The image, whose content was stored already."),
             ],
             problems: [
                 .invalidImage, .imagesFull, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
@@ -51,7 +51,7 @@ struct ImageRoutes: RouteCollection {
     @Sendable private func create(_ call: Call, _ body: RequestBody) async throws -> Response {
         guard library.kakao.settings.app != nil else { throw Problem.appKeyCallsDisabled }
         // The place is released before the upload to Kakao, which reads the image from the database.
-        let (kept, isNew) = try await uploads.run(on: call.request.loop) {
+        let (stored, isNew) = try await uploads.run(on: call.request.loop) {
             var call = call
             let files = try await call.files(in: body, settings.fileLimits)
             let complete = call
@@ -60,8 +60,8 @@ struct ImageRoutes: RouteCollection {
             }
         }
         // It may have been deleted meanwhile.
-        guard let image = try await library.fresh(kept.id) else { throw Self.notFound }
-        var response = Response.json(KeptImage.shape.json(image), status: isNew ? .created : .ok)
+        guard let image = try await library.fresh(stored.id) else { throw Self.notFound }
+        var response = Response.json(StoredImage.shape.json(image), status: isNew ? .created : .ok)
         if isNew { response.headerFields[.location] = "/v1/images/\(image.id.lowercased)" }
         return response
     }
@@ -69,63 +69,58 @@ struct ImageRoutes: RouteCollection {
     // MARK: Showing
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listImages",
-            .get,
-            "/v1/images",
-            .operator(.sharing),
-            "Lists the stored images, the latest first.",
-            query: Page<UUID>.fields,
-            answers: [.page(of: KeptImage.shape, "The images.")]
-        ),
+        "listImages",
+        .get,
+        "/v1/images",
+        .operator(.sharing),
+        "Lists the stored images, the latest first.",
+        query: Page<UUID>.fields,
+        answers: [.page(of: StoredImage.shape, "The images.")],
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<UUID>(call)
-        let images = try await library.store.list(before: page.cursor, limit: page.limit + 1)
-        return page.response(images, KeptImage.shape, cursor: \.id)
+        let images = try await library.store.pool.read(ListImages(before: page.cursor, limit: page.limit + 1))
+        return page.response(images, StoredImage.shape, cursor: \.id)
     }
 
     private static let showing = Operation(
-        OperationDeclaration(
-            "getImage",
-            .get,
-            "/v1/images/{id}",
-            .operator(.sharing),
-            "Returns what is known of an image.",
-            path: [id],
-            answers: [.json(.ok, KeptImage.shape, "The image.")],
-            problems: [.notFound]
-        ),
+        "getImage",
+        .get,
+        "/v1/images/{id}",
+        .operator(.sharing),
+        "Returns what is known of an image.",
+        path: [id],
+        answers: [.json(.ok, StoredImage.shape, "The image.")],
+        problems: [.notFound],
         handler: show
     )
 
     @Sendable private func show(_ call: Call) async throws -> Response {
         guard let image = try await library.store.find(Self.id(call)) else { throw Self.notFound }
-        return .json(KeptImage.shape.json(image))
+        return .json(StoredImage.shape.json(image))
     }
 
     // MARK: Deleting
 
     private static let deleting = Operation(
-        OperationDeclaration(
-            "deleteImage",
-            .delete,
-            "/v1/images/{id}",
-            .operator(.sharing),
-            "Deletes an image here. Kakao keeps its copy until it expires, since delivered messages show it.",
-            path: [id],
-            answers: [.empty(.noContent, "The image is deleted.")],
-            problems: [.notFound],
-            auditing: .handler
-        ),
+        "deleteImage",
+        .delete,
+        "/v1/images/{id}",
+        .operator(.sharing),
+        "Deletes an image here. Kakao keeps its copy until it expires, since delivered messages show it.",
+        path: [id],
+        answers: [.empty(.noContent, "The image is deleted.")],
+        problems: [.notFound],
+        auditing: .handler,
         handler: delete
     )
 
     @Sendable private func delete(_ call: Call) async throws -> Response {
         let id = try Self.id(call)
-        guard try await library.store.delete(id, recording: call.auditRecord(of: .object(id.lowercased))) else {
+        let record = call.auditRecord(of: .object(id.lowercased))
+        guard try await library.store.pool.write(DeleteKeptImage(id: id), recording: record) > 0 else {
             throw Self.notFound
         }
         return Response(.noContent)

@@ -18,17 +18,12 @@ struct ImageStore: Sendable {
 
     let pool: PostgresPool
 
-    func find(_ id: UUID) async throws -> KeptImage? {
+    func find(_ id: UUID) async throws -> StoredImage? {
         try await pool.read(FindImage(id: id)).first
     }
 
-    func find(sha256: [UInt8]) async throws -> KeptImage? {
+    func find(sha256: [UInt8]) async throws -> StoredImage? {
         try await pool.read(FindImageByContent(sha256: sha256)).first
-    }
-
-    /// Returns up to `limit` images, the latest first.
-    func list(before id: UUID?, limit: Int) async throws -> [KeptImage] {
-        try await pool.read(ListImages(before: id, limit: limit))
     }
 
     /// Stores an image, unless its content is stored already or `maximumTotal` bytes do not suffice. Returns whether it
@@ -50,18 +45,13 @@ struct ImageStore: Sendable {
     }
 
     /// Stores the address at Kakao. Returns `nil` if the lease has ended or the image was deleted.
-    func complete(_ claim: ImageClaim, url: String) async throws -> KeptImage? {
+    func complete(_ claim: ImageClaim, url: String) async throws -> StoredImage? {
         try await pool.write(CompleteImage(claim: claim, url: url)).first
     }
 
     /// Releases the claim of an upload that failed, after a pause.
     func release(_ claim: ImageClaim) async throws {
         try await pool.write(ReleaseImage(claim: claim))
-    }
-
-    /// Deletes an image. Returns whether it existed.
-    func delete(_ id: UUID, recording record: AuditRecord?) async throws -> Bool {
-        try await pool.write(DeleteKeptImage(id: id), recording: record) > 0
     }
 }
 
@@ -86,54 +76,46 @@ struct ImageClaim: Sendable {
 /// Finds an image by its id.
 struct FindImage: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, content_type, width, height, size, created_at, url, expires_at,
-            COALESCE(expires_at > now() + make_interval(secs => $2), false),
-            COALESCE(lease_ends_at > now(), false)
+        SELECT \(StoredImage.columns)
         FROM images
-        WHERE id = $1
+        WHERE id = $2
         """
 
     let id: UUID
 
-    var parameters: [PostgresValue] { [.uuid(id), .float64(ImageStore.minimumLife.inSeconds)] }
-    static func decode(_ row: PostgresRow) throws -> KeptImage { try KeptImage(row) }
+    var parameters: [PostgresValue] { [StoredImage.minimumLife, .uuid(id)] }
+    static func decode(_ row: PostgresRow) throws -> StoredImage { try row.decode { try StoredImage(&$0) } }
 }
 
 /// Finds an image by the digest of its content.
 struct FindImageByContent: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, content_type, width, height, size, created_at, url, expires_at,
-            COALESCE(expires_at > now() + make_interval(secs => $2), false),
-            COALESCE(lease_ends_at > now(), false)
+        SELECT \(StoredImage.columns)
         FROM images
-        WHERE sha256 = $1
+        WHERE sha256 = $2
         """
 
     let sha256: [UInt8]
 
-    var parameters: [PostgresValue] { [.bytes(sha256), .float64(ImageStore.minimumLife.inSeconds)] }
-    static func decode(_ row: PostgresRow) throws -> KeptImage { try KeptImage(row) }
+    var parameters: [PostgresValue] { [StoredImage.minimumLife, .bytes(sha256)] }
+    static func decode(_ row: PostgresRow) throws -> StoredImage { try row.decode { try StoredImage(&$0) } }
 }
 
 /// Lists the images, the latest first.
 struct ListImages: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, content_type, width, height, size, created_at, url, expires_at,
-            COALESCE(expires_at > now() + make_interval(secs => $3), false),
-            COALESCE(lease_ends_at > now(), false)
+        SELECT \(StoredImage.columns)
         FROM images
-        WHERE $1::uuid IS NULL OR id < $1
+        WHERE $2::uuid IS NULL OR id < $2
         ORDER BY id DESC
-        LIMIT $2
+        LIMIT $3
         """
 
     let before: UUID?
     let limit: Int
 
-    var parameters: [PostgresValue] {
-        [.uuid(before), .int64(Int64(limit)), .float64(ImageStore.minimumLife.inSeconds)]
-    }
-    static func decode(_ row: PostgresRow) throws -> KeptImage { try KeptImage(row) }
+    var parameters: [PostgresValue] { [StoredImage.minimumLife, .uuid(before), .int64(Int64(limit))] }
+    static func decode(_ row: PostgresRow) throws -> StoredImage { try row.decode { try StoredImage(&$0) } }
 }
 
 /// Inserts an image and counts its size, if its content is new and the limit of all sizes allows it. Returns the new
@@ -191,10 +173,7 @@ struct ClaimImage: PostgresStatement {
     let lease: UUID
 
     var parameters: [PostgresValue] {
-        [
-            .uuid(id), .uuid(lease), .float64(ImageStore.leaseDuration.inSeconds),
-            .float64(ImageStore.minimumLife.inSeconds),
-        ]
+        [.uuid(id), .uuid(lease), .float64(ImageStore.leaseDuration.inSeconds), StoredImage.minimumLife]
     }
     static func decode(_ row: PostgresRow) throws -> ImageClaim {
         let (id, lease, contentType, bytes) = try row.decode(UUID.self, UUID.self, String.self, [UInt8].self)
@@ -210,22 +189,25 @@ struct ClaimImage: PostgresStatement {
 struct CompleteImage: PostgresStatement {
     static let sql: SQL = """
         UPDATE images
-        SET url = $3,
-            expires_at = now() + make_interval(secs => $4),
+        SET url = $4,
+            expires_at = now() + make_interval(secs => $5),
             lease = NULL,
             lease_ends_at = NULL
-        WHERE id = $1
-            AND lease = $2
-        RETURNING id, content_type, width, height, size, created_at, url, expires_at, true, false
+        WHERE id = $2
+            AND lease = $3
+        RETURNING \(StoredImage.columns)
         """
 
     let claim: ImageClaim
     let url: String
 
     var parameters: [PostgresValue] {
-        [.uuid(claim.id), .uuid(claim.lease), .text(url), .float64(ImageStore.lifeAtKakao.inSeconds)]
+        [
+            StoredImage.minimumLife, .uuid(claim.id), .uuid(claim.lease), .text(url),
+            .float64(ImageStore.lifeAtKakao.inSeconds),
+        ]
     }
-    static func decode(_ row: PostgresRow) throws -> KeptImage { try KeptImage(row) }
+    static func decode(_ row: PostgresRow) throws -> StoredImage { try row.decode { try StoredImage(&$0) } }
 }
 
 /// Ends the claim of an upload that failed, after a pause. Changes nothing under another lease.
@@ -270,32 +252,27 @@ struct DeleteKeptImage: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(id)] }
 }
 
-extension KeptImage {
-    /// Decodes the columns of the statements above.
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            let id = try column.next(UUID.self)
-            let contentType = try column.next(String.self)
-            let width = try column.next(Int32.self)
-            let height = try column.next(Int32.self)
-            let size = try column.next(Int64.self)
-            let createdAt = try column.next(Date.self)
-            let url = try column.next(String?.self)
-            let expiresAt = try column.next(Date?.self)
-            let isFresh = try column.next(Bool.self)
-            let isLeased = try column.next(Bool.self)
-            var copy: Copy?
-            if let url, let expiresAt { copy = Copy(url: url, expiresAt: expiresAt, isFresh: isFresh) }
-            return KeptImage(
-                id: id,
-                contentType: contentType,
-                width: width,
-                height: height,
-                size: size,
-                createdAt: createdAt,
-                copy: copy,
-                isLeased: isLeased
-            )
-        }
+extension StoredImage {
+    /// The columns of an image. `$1` is ``minimumLife``.
+    fileprivate static let columns: SQL = """
+        id, content_type, width, height, size, created_at, url, expires_at,
+            COALESCE(expires_at > now() + make_interval(secs => $1), false),
+            COALESCE(lease_ends_at > now(), false)
+        """
+
+    fileprivate static var minimumLife: PostgresValue { .float64(ImageStore.minimumLife.inSeconds) }
+
+    /// Decodes ``columns``.
+    fileprivate init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            id: column.next(),
+            contentType: column.next(),
+            width: column.next(),
+            height: column.next(),
+            size: column.next(),
+            createdAt: column.next(),
+            copy: Copy(url: column.next(), expiresAt: column.next(), isFresh: column.next()),
+            isLeased: column.next()
+        )
     }
 }

@@ -5,7 +5,6 @@ import HTTPTypes
 import JSON
 import Net
 import Schemas
-import ServiceKit
 import Templates
 
 /// `GET /s/{id}`: the landing address of a share, which counts a visit and redirects to a link of the share.
@@ -35,21 +34,19 @@ struct LandingRoutes: RouteCollection {
     )
 
     private static let landing = Operation(
-        OperationDeclaration(
-            "followShare",
-            .get,
-            "/s/{id}",
-            .anyone,
-            "Counts a visit and redirects to a link of the share.",
-            path: [id],
-            query: [link],
-            // Messengers and browsers append parameters of their own.
-            unknownFields: .ignored,
-            answers: [
-                .empty(.found, "The link.", headers: [Answer.Header("Location", "The address of the link.")])
-            ],
-            problems: [.notFound]
-        ),
+        "followShare",
+        .get,
+        "/s/{id}",
+        .anyone,
+        "Counts a visit and redirects to a link of the share.",
+        path: [id],
+        query: [link],
+        // Messengers and browsers append parameters of their own.
+        unknownFields: .ignored,
+        answers: [
+            .empty(.found, "The link.", headers: [Answer.Header("Location", "The address of the link.")])
+        ],
+        problems: [.notFound],
         handler: follow
     )
 

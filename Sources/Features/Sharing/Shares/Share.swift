@@ -2,7 +2,6 @@ import Endpoints
 import FoundationEssentials
 import JSON
 import Schemas
-import ServiceKit
 
 /// A share: arguments that were signed for a message, and the links that the message leads to.
 struct Share: Sendable {

@@ -1,6 +1,6 @@
 import Locking
+import Postgres
 import Runtime
-import ServiceKit
 
 /// The links of shares that were used lately. Links never change, so that a server with them needs no database to
 /// redirect.
@@ -13,7 +13,7 @@ final class ShareCache: Sendable {
     /// Returns the links of a share; `nil` if there is no such share.
     func links(of id: ShareID, _ store: ShareStore) async throws -> [String]? {
         if let links = shares.withLock({ $0.value(id) }) { return links }
-        guard let links = try await store.links(of: id) else { return nil }
+        guard let links = try await store.pool.read(FindShareLinks(id: id)).first else { return nil }
         shares.withLock { $0.set(links, for: id) }
         return links
     }

@@ -1,5 +1,4 @@
 import JSON
-import ServiceKit
 import Templates
 
 /// The links of a share: the addresses on registered domains that its content leads to, in their order.

@@ -1,8 +1,6 @@
-import HTTPClient
 import JSON
 import KakaoAPI
 import Net
-import ServiceKit
 import Settings
 
 /// The message of a share as Kakao's SDKs make it, and the addresses with which they open KakaoTalk's picker of friends.

@@ -4,9 +4,9 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoAPI
+import Postgres
 import Runtime
 import Schemas
-import ServiceKit
 import Templates
 
 /// `/v1/link/shares`: what apps need to share a message, and what shares led to.
@@ -63,21 +63,19 @@ struct ShareRoutes: RouteCollection {
     )
 
     private static let creating = Operation(
-        OperationDeclaration(
-            "createShare",
-            .post,
-            "/v1/link/shares",
-            .operator(.sharing),
-            "Creates a share: signed arguments for Kakao's SDK, and addresses that open the picker of friends.",
-            body: .fields(MessageContent.fields + [args, campaign, expiresAt, track]),
-            maximumBodyBytes: TemplateLinter.maximumBytes,
-            answers: [.json(.created, CreatedShare.shape, "The share.", headers: [.location])],
-            problems: [
-                .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
-                .tooManyUploads,
-            ],
-            auditing: .handler
-        ),
+        "createShare",
+        .post,
+        "/v1/link/shares",
+        .operator(.sharing),
+        "Creates a share: signed arguments for Kakao's SDK, and addresses that open the picker of friends.",
+        body: .fields(MessageContent.fields + [args, campaign, expiresAt, track]),
+        maximumBodyBytes: TemplateLinter.maximumBytes,
+        answers: [.json(.created, CreatedShare.shape, "The share.", headers: [.location])],
+        problems: [
+            .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
+            .tooManyUploads,
+        ],
+        auditing: .handler,
         handler: create
     )
 
@@ -87,7 +85,7 @@ struct ShareRoutes: RouteCollection {
         let (campaign, track) = (try call[Self.campaign], try call[Self.track])
         let expiresAt = try Self.expiry(call)
         guard let signer, signer.canSign else {
-            throw Problem.notConfigured("Shares are signed. Set sharing.signing_key.")
+            throw Problem(of: .notConfigured, "Shares are signed. Set sharing.signing_key.")
         }
         // Whatever is wrong with a template is said before its images are uploaded.
         try Problem.requireAccepted(given.findings(linter))
@@ -116,7 +114,8 @@ struct ShareRoutes: RouteCollection {
             links: links.addresses,
             expiresAt: expiresAt
         )
-        try await store.insert(share, recording: call.auditRecord(of: .object(id.text)))
+        let record = call.auditRecord(of: .object(id.text))
+        _ = try await store.pool.write(InsertShare(share: share), recording: record) as Int
         let created = CreatedShare(
             share: share,
             callbackArgs: callbackArgs,
@@ -157,7 +156,7 @@ struct ShareRoutes: RouteCollection {
             throw Problem.field(Self.track.name, "false without template: the links of other messages are Kakao's")
         }
         guard !domains.isEmpty, publicURL() != nil else {
-            throw Problem.notConfigured("Landing addresses need http.public_url and sharing.domains.")
+            throw Problem(of: .notConfigured, "Landing addresses need http.public_url and sharing.domains.")
         }
         return .template(
             links.tracked(template, id) { number in number == 0 ? landing ?? "" : "\(landing ?? "")?l=\(number)" }
@@ -177,15 +176,13 @@ struct ShareRoutes: RouteCollection {
     // MARK: Showing
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listShares",
-            .get,
-            "/v1/link/shares",
-            .operator(.read),
-            "Lists shares with what they led to, the latest first.",
-            query: [campaign] + Page<ShareID>.fields,
-            answers: [.page(of: CountedShare.shape, "The shares.")]
-        ),
+        "listShares",
+        .get,
+        "/v1/link/shares",
+        .operator(.read),
+        "Lists shares with what they led to, the latest first.",
+        query: [campaign] + Page<ShareID>.fields,
+        answers: [.page(of: CountedShare.shape, "The shares.")],
         handler: list
     )
 
@@ -202,23 +199,20 @@ struct ShareRoutes: RouteCollection {
     private static let id = Field.path("id", .shareID, "The id of the share.")
 
     private static let showing = Operation(
-        OperationDeclaration(
-            "getShare",
-            .get,
-            "/v1/link/shares/{id}",
-            .operator(.read),
-            "Returns a share with what it led to.",
-            path: [id],
-            answers: [.json(.ok, CountedShare.shape, "The share.")],
-            problems: [.notFound]
-        ),
+        "getShare",
+        .get,
+        "/v1/link/shares/{id}",
+        .operator(.read),
+        "Returns a share with what it led to.",
+        path: [id],
+        answers: [.json(.ok, CountedShare.shape, "The share.")],
+        problems: [.notFound],
         handler: show
     )
 
     @Sendable private func show(_ call: Call) async throws -> Response {
-        guard let share = try await store.share(call.identifier(Self.id, orThrow: Self.notFound)) else {
-            throw Self.notFound
-        }
+        let id = try call.identifier(Self.id, orThrow: Self.notFound)
+        guard let share = try await store.pool.read(FindShare(id: id)).first else { throw Self.notFound }
         return .json(CountedShare.shape.json(share))
     }
 
@@ -228,18 +222,16 @@ struct ShareRoutes: RouteCollection {
     private static let userID = Field.required("user_id", .userID, "The user.")
 
     private static let converting = Operation(
-        OperationDeclaration(
-            "reportConversion",
-            .post,
-            "/v1/link/shares/{id}/conversions",
-            .operator(.sharing),
-            "Counts that a share led a user to an event, once for each user and event.",
-            path: [id],
-            body: .fields([event, userID]),
-            answers: [.empty(.noContent, "The conversion is counted, now or before.")],
-            problems: [.notFound],
-            auditing: .handler
-        ),
+        "reportConversion",
+        .post,
+        "/v1/link/shares/{id}/conversions",
+        .operator(.sharing),
+        "Counts that a share led a user to an event, once for each user and event.",
+        path: [id],
+        body: .fields([event, userID]),
+        answers: [.empty(.noContent, "The conversion is counted, now or before.")],
+        problems: [.notFound],
+        auditing: .handler,
         handler: convert
     )
 

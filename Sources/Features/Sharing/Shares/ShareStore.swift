@@ -1,12 +1,10 @@
-import Endpoints
 import FoundationEssentials
 import JSON
 import Postgres
-import ServiceKit
 
 /// The shares in PostgreSQL.
 final class ShareStore: Sendable {
-    private let pool: PostgresPool
+    let pool: PostgresPool
     private let landings: StatementCoalescer<InsertLandings>
     private let conversions: StatementCoalescer<InsertConversions>
 
@@ -18,23 +16,6 @@ final class ShareStore: Sendable {
         conversions = StatementCoalescer(pool: pool, concurrency: 2) {
             InsertConversions(conversions: $0, statisticsArgs: statisticsArgs)
         }
-    }
-
-    /// Stores a share.
-    ///
-    /// - Parameter record: The record for the audit log.
-    func insert(_ share: Share, recording record: AuditRecord?) async throws {
-        _ = try await pool.write(InsertShare(share: share), recording: record) as Int
-    }
-
-    /// Returns the links of a share; `nil` if there is no such share.
-    func links(of id: ShareID) async throws -> [String]? {
-        try await pool.read(FindShareLinks(id: id)).first
-    }
-
-    /// Returns a share with its counts; `nil` if there is no such share.
-    func share(_ id: ShareID) async throws -> CountedShare? {
-        try await pool.read(FindShare(id: id)).first
     }
 
     /// Returns up to `limit` shares, the latest first.
@@ -54,28 +35,6 @@ final class ShareStore: Sendable {
     func count(_ conversion: Conversion) async throws {
         try await conversions.submit(conversion)
     }
-
-    /// The number of shares that one statement of ``remove(userID:fromArgument:)`` reads.
-    private static let sharesPerStatement = 10_000
-
-    /// Deletes the conversions of a user. The numbers of conversions are kept.
-    func removeConversions(ofUser userID: Int64) async throws {
-        try await pool.write(DeleteConversions(userID: userID))
-    }
-
-    /// Removes an argument from all shares in which its value is the user's id. Reads all shares, in steps.
-    func remove(userID: Int64, fromArgument argument: String) async throws {
-        var after: UUID? = .zero
-        while let last = after {
-            let statement = RemoveUserFromShares(
-                userID: userID,
-                argument: argument,
-                after: last,
-                limit: Self.sharesPerStatement
-            )
-            after = try await pool.write(statement).first
-        }
-    }
 }
 
 /// A visit of a share's landing address.
@@ -94,6 +53,7 @@ struct Conversion: Sendable {
 
 // MARK: Statements
 
+/// Stores a share.
 struct InsertShare: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO shares (id, campaign, template_id, args, links, expires_at)
@@ -111,6 +71,7 @@ struct InsertShare: PostgresStatement {
     }
 }
 
+/// Finds the links of a share.
 struct FindShareLinks: PostgresStatement {
     static let sql: SQL = """
         SELECT links
@@ -127,8 +88,7 @@ struct FindShareLinks: PostgresStatement {
 /// Finds a share with its counts.
 struct FindShare: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, campaign, template_id, args, links, created_at, expires_at, COALESCE(arrivals, '{}'),
-            COALESCE(landings, 0), COALESCE(conversions, '{}')
+        SELECT \(CountedShare.columns)
         FROM shares
         LEFT JOIN share_totals(ARRAY[$1]) AS total ON total.share_id = id
         WHERE id = $1
@@ -137,7 +97,7 @@ struct FindShare: PostgresStatement {
     let id: ShareID
 
     var parameters: [PostgresValue] { [.uuid(id.uuid)] }
-    static func decode(_ row: PostgresRow) throws -> CountedShare { try CountedShare(row) }
+    static func decode(_ row: PostgresRow) throws -> CountedShare { try row.decode { try CountedShare(&$0) } }
 }
 
 /// Lists the shares with their counts, the latest first.
@@ -150,18 +110,14 @@ struct ListShares: PostgresStatement {
             ORDER BY id DESC
             LIMIT $2
         )
-        SELECT id, campaign, template_id, args, links, created_at, expires_at, COALESCE(arrivals, '{}'),
-            COALESCE(landings, 0), COALESCE(conversions, '{}')
-        FROM page
-        LEFT JOIN share_totals(ARRAY(SELECT id FROM page)) AS total ON total.share_id = id
-        ORDER BY id DESC
+        \(CountedShare.ofPage)
         """
 
     let before: ShareID?
     let limit: Int
 
     var parameters: [PostgresValue] { [.uuid(before?.uuid), .int64(Int64(limit))] }
-    static func decode(_ row: PostgresRow) throws -> CountedShare { try CountedShare(row) }
+    static func decode(_ row: PostgresRow) throws -> CountedShare { try row.decode { try CountedShare(&$0) } }
 }
 
 /// Lists the shares of a campaign with their counts, the latest first.
@@ -175,11 +131,7 @@ struct ListSharesOfCampaign: PostgresStatement {
             ORDER BY id DESC
             LIMIT $2
         )
-        SELECT id, campaign, template_id, args, links, created_at, expires_at, COALESCE(arrivals, '{}'),
-            COALESCE(landings, 0), COALESCE(conversions, '{}')
-        FROM page
-        LEFT JOIN share_totals(ARRAY(SELECT id FROM page)) AS total ON total.share_id = id
-        ORDER BY id DESC
+        \(CountedShare.ofPage)
         """
 
     let campaign: String
@@ -187,25 +139,37 @@ struct ListSharesOfCampaign: PostgresStatement {
     let limit: Int
 
     var parameters: [PostgresValue] { [.uuid(before?.uuid), .int64(Int64(limit)), .text(campaign)] }
-    static func decode(_ row: PostgresRow) throws -> CountedShare { try CountedShare(row) }
+    static func decode(_ row: PostgresRow) throws -> CountedShare { try row.decode { try CountedShare(&$0) } }
 }
 
 extension CountedShare {
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            try CountedShare(
-                id: ShareID(column.next(UUID.self)),
-                campaign: column.next(),
-                templateID: column.next(),
-                args: column.next(),
-                links: column.next(),
-                createdAt: column.next(),
-                expiresAt: column.next(),
-                arrivals: column.next(),
-                landings: column.next(),
-                conversions: column.next()
-            )
-        }
+    fileprivate static let columns: SQL = """
+        id, campaign, template_id, args, links, created_at, expires_at, COALESCE(arrivals, '{}'),
+            COALESCE(landings, 0), COALESCE(conversions, '{}')
+        """
+
+    /// The selection of the shares of the query `page`.
+    fileprivate static let ofPage: SQL = """
+        SELECT \(columns)
+        FROM page
+        LEFT JOIN share_totals(ARRAY(SELECT id FROM page)) AS total ON total.share_id = id
+        ORDER BY id DESC
+        """
+
+    /// Decodes ``columns``.
+    fileprivate init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            id: ShareID(column.next(UUID.self)),
+            campaign: column.next(),
+            templateID: column.next(),
+            args: column.next(),
+            links: column.next(),
+            createdAt: column.next(),
+            expiresAt: column.next(),
+            arrivals: column.next(),
+            landings: column.next(),
+            conversions: column.next()
+        )
     }
 }
 
@@ -270,7 +234,7 @@ struct InsertConversions: CoalescedStatement {
     }
 }
 
-/// Deletes the conversions of a user.
+/// Deletes the conversions of a user. The numbers of conversions are kept.
 struct DeleteConversions: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM share_conversions
@@ -282,10 +246,8 @@ struct DeleteConversions: PostgresStatement {
     var parameters: [PostgresValue] { [.int64(userID)] }
 }
 
-/// Removes an argument from those of the next `limit` shares in which its value is a user's id.
-///
-/// Returns the id of the last share that it read; no row if there are no more shares.
-struct RemoveUserFromShares: PostgresStatement {
+/// Removes an argument from those of the next shares in which its value is a user's id.
+struct RemoveUserFromShares: ArgumentErasureStatement {
     static let sql: SQL = """
         WITH step AS (
             SELECT id, args
@@ -307,15 +269,7 @@ struct RemoveUserFromShares: PostgresStatement {
         LIMIT 1
         """
 
-    let userID: Int64
-    let argument: String
-    let after: UUID
-    let limit: Int
-
-    var parameters: [PostgresValue] {
-        [.uuid(after), .text(argument), .text(String(userID)), .int64(Int64(limit))]
-    }
-    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+    let step: ArgumentErasure
 }
 
 /// Deletes up to `limit` visits that are too old to be repeated. Skips rows that another server is deleting.

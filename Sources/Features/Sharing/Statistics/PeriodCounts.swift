@@ -40,16 +40,14 @@ extension PeriodCounts {
 
 extension PeriodCounts {
     /// Decodes a row of ``ReadShareStatistics`` and ``ReadShareStatisticsOfDays``.
-    init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            try PeriodCounts(
-                period: column.next(),
-                start: column.next(),
-                value: column.next(),
-                arrivals: column.next(),
-                landings: column.next(),
-                conversions: column.next()
-            )
-        }
+    init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            period: column.next(),
+            start: column.next(),
+            value: column.next(),
+            arrivals: column.next(),
+            landings: column.next(),
+            conversions: column.next()
+        )
     }
 }

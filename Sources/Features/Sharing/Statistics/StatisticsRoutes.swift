@@ -3,7 +3,6 @@ import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 import JSON
-import Postgres
 import Schemas
 import Settings
 
@@ -58,15 +57,13 @@ struct StatisticsRoutes: RouteCollection {
     )
 
     private static let reading = Operation(
-        OperationDeclaration(
-            "readShareStatistics",
-            .get,
-            "/v1/link/stats",
-            .operator(.read),
-            "Returns arrivals, landings and conversions over time.",
-            query: [by, group, since, until, timeZone, values],
-            answers: [.json(.ok, ShareStatistics.shape, "The periods in which something was counted, in their order.")]
-        ),
+        "readShareStatistics",
+        .get,
+        "/v1/link/stats",
+        .operator(.read),
+        "Returns arrivals, landings and conversions over time.",
+        query: [by, group, since, until, timeZone, values],
+        answers: [.json(.ok, ShareStatistics.shape, "The periods in which something was counted, in their order.")],
         handler: read
     )
 

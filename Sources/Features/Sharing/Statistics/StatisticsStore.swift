@@ -137,7 +137,7 @@ struct ReadShareStatistics: PostgresStatement {
             .text(query.timeZone), .int32(query.values),
         ]
     }
-    static func decode(_ row: PostgresRow) throws -> PeriodCounts { try PeriodCounts(row) }
+    static func decode(_ row: PostgresRow) throws -> PeriodCounts { try row.decode { try PeriodCounts(&$0) } }
 }
 
 /// Reads the counts of days in Seoul, which have counters of their own.
@@ -183,7 +183,7 @@ struct ReadShareStatisticsOfDays: PostgresStatement {
     var parameters: [PostgresValue] {
         [.text(query.dimension), .timestamp(query.since), .timestamp(query.until), .int32(query.values)]
     }
-    static func decode(_ row: PostgresRow) throws -> PeriodCounts { try PeriodCounts(row) }
+    static func decode(_ row: PostgresRow) throws -> PeriodCounts { try row.decode { try PeriodCounts(&$0) } }
 }
 
 /// Counts up to `limit` events, and returns their number.

@@ -1,9 +1,7 @@
 import Endpoints
 import HTTPServer
 import HTTPTypes
-import JSON
 import Schemas
-import ServiceKit
 import Templates
 
 /// `POST /v1/templates/lint` and `/preview`, which take a template as the body, as it would be sent to Kakao.
@@ -21,31 +19,27 @@ struct TemplateRoutes: RouteCollection {
     )
 
     private static let linting = Operation(
-        OperationDeclaration(
-            "lintTemplate",
-            .post,
-            "/v1/templates/lint",
-            .operator(.sharing),
-            "Says what Kakao would reject, cut or drop of a template.",
-            body: body,
-            maximumBodyBytes: TemplateLinter.maximumBytes,
-            answers: [.json(.ok, LintResult.shape, "The findings, in the order of the template.")]
-        ),
+        "lintTemplate",
+        .post,
+        "/v1/templates/lint",
+        .operator(.sharing),
+        "Says what Kakao would reject, cut or drop of a template.",
+        body: body,
+        maximumBodyBytes: TemplateLinter.maximumBytes,
+        answers: [.json(.ok, LintResult.shape, "The findings, in the order of the template.")],
         handler: lint
     )
 
     private static let previewing = Operation(
-        OperationDeclaration(
-            "previewTemplate",
-            .post,
-            "/v1/templates/preview",
-            .operator(.sharing),
-            "Shows a template approximately as KakaoTalk does.",
-            body: body,
-            maximumBodyBytes: TemplateLinter.maximumBytes,
-            answers: [.json(.ok, PreviewResult.shape, "The message, and the findings of the linter.")],
-            problems: [.invalidTemplate]
-        ),
+        "previewTemplate",
+        .post,
+        "/v1/templates/preview",
+        .operator(.sharing),
+        "Shows a template approximately as KakaoTalk does.",
+        body: body,
+        maximumBodyBytes: TemplateLinter.maximumBytes,
+        answers: [.json(.ok, PreviewResult.shape, "The message, and the findings of the linter.")],
+        problems: [.invalidTemplate],
         handler: preview
     )
 

@@ -221,9 +221,7 @@ extension OperationDeclaration {
             }
             if !headers.isEmpty { response["headers"] = .object(headers) }
             var content = JSONObject()
-            for case .media(let type, let schema) in answer.contents {
-                content[type] = ["schema": shared.object(schema)]
-            }
+            for (type, schema) in answer.contents { content[type] = ["schema": shared.object(schema)] }
             if !content.isEmpty { response["content"] = .object(content) }
             responses[String(answer.status.code)] = .object(response)
         }

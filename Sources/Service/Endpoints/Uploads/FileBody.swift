@@ -1,4 +1,3 @@
-import HTTPServer
 import JSON
 import Net
 import Schemas
@@ -32,11 +31,7 @@ package struct FileBody: Sendable {
     var mediaTypes: [String] { types + [MultipartParser.mediaType] }
 
     /// Returns the media types with their schemas, as an OpenAPI document has them.
-    func content(
-        allowingOthers: Bool,
-        named name: String,
-        _ object: (Schema) -> JSONValue
-    ) -> JSONObject {
+    func content(allowingOthers: Bool, named name: String, _ object: (Schema) -> JSONValue) -> JSONObject {
         var content = JSONObject()
         for type in types { content[type] = ["schema": object(.binary)] }
         let file = maximumFiles == 1 ? Schema.binary : .array(of: .binary, count: 1...maximumFiles)

@@ -1,4 +1,3 @@
-import EventLoop
 package import HTTPServer
 import HTTPTypes
 import Net

@@ -1,5 +1,6 @@
 import EventLoop
 import Logging
+import Postgres
 import Runtime
 
 extension OperatorKeys {
@@ -23,7 +24,7 @@ extension OperatorKeys {
             let uses = self.drainUses()
             guard !uses.isEmpty else { return nil }
             do {
-                try await store.recordUses(uses)
+                try await store.pool.write(RecordOperatorKeyUses(uses: uses))
             } catch {
                 self.restore(uses)
                 throw error

@@ -21,7 +21,7 @@ package struct OperatorKeyStore: Sendable {
     /// The prefix of every operator key. No user's token begins with it.
     private static let prefix = "kps_"
 
-    private let pool: PostgresPool
+    let pool: PostgresPool
 
     package init(pool: PostgresPool) {
         self.pool = pool
@@ -30,17 +30,6 @@ package struct OperatorKeyStore: Sendable {
     /// Returns whether a text begins like an operator key.
     static func isKey(_ text: String) -> Bool {
         text.hasPrefix(prefix)
-    }
-
-    /// Returns what the valid key with this SHA-256 allows, and for how long that may be cached: until the key
-    /// expires, but for at most a second. Returns `nil` if there is no such key, or it has expired or been revoked.
-    func validKey(_ digest: [UInt8]) async throws -> (grant: OperatorKeys.Grant, remaining: Duration)? {
-        try await pool.read(FindValidOperatorKey(sha256: digest)).first
-    }
-
-    /// Records when keys were last used, by their SHA-256. Keeps a later time that another server recorded.
-    func recordUses(_ uses: [[UInt8]: Date]) async throws {
-        try await pool.write(RecordOperatorKeyUses(uses: uses))
     }
 
     /// Creates a key and returns it. It cannot be shown again.
@@ -89,7 +78,8 @@ extension Set<Scope> {
 
 // MARK: Statements
 
-/// Finds the name and the scopes of a valid key, and for how long the server may cache them: at most a second.
+/// Finds what the valid key with this SHA-256 allows, and for how long that may be cached: until the key expires, but for at
+/// most a second. Returns no row if there is no such key, or it has expired or been revoked.
 struct FindValidOperatorKey: PostgresStatement {
     static let sql: SQL = """
         SELECT id, name, scopes,
@@ -104,8 +94,14 @@ struct FindValidOperatorKey: PostgresStatement {
 
     var parameters: [PostgresValue] { [.bytes(sha256)] }
     static func decode(_ row: PostgresRow) throws -> (grant: OperatorKeys.Grant, remaining: Duration) {
-        let (id, name, scopes, seconds) = try row.decode(UUID.self, String.self, [String].self, Double.self)
-        return (OperatorKeys.Grant(id: id, name: name, scopes: Set(names: scopes)), .seconds(seconds))
+        try row.decode { column in
+            let grant = try OperatorKeys.Grant(
+                id: column.next(),
+                name: column.next(),
+                scopes: Set(names: column.next())
+            )
+            return (grant, .seconds(try column.next(Double.self)))
+        }
     }
 }
 

@@ -144,7 +144,7 @@ final class OperatorKeys: Sendable {
         // An earlier look-up may have ended between the check of the cache and this call.
         if let entry = entry(digest), entry.end > start { return .success(entry) }
         do {
-            let key = try await store.validKey(digest)
+            let key = try await store.pool.read(FindValidOperatorKey(sha256: digest)).first
             let entry = key.map { Entry(grant: $0.grant, end: start + min($0.remaining, Self.trust)) }
             state.withLock { state in
                 if let entry { state.entries.set(entry, for: digest) } else { state.entries.remove(digest) }

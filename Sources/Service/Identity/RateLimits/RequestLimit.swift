@@ -8,7 +8,7 @@ import Runtime
 /// not between servers.
 ///
 /// Each key has a token bucket that holds the requests of one minute and fills evenly. The bucket is stored as a single
-/// point in time: when it will be full (the generic cell rate algorithm, ITU-T I.371 §A). A forgotten bucket counts as
+/// point in time: when it will be full (the generic cell rate algorithm, ITU-T I.371 §A). An evicted bucket counts as
 /// full. Therefore only a bounded number is stored, those used last, and a request costs the same short time whatever
 /// the number of callers.
 final class RequestLimit<Key: Hashable & Sendable>: Sendable {

@@ -1,6 +1,5 @@
 package import Crypto
 package import JSON
-import Schemas
 
 /// A parsed JSON Web Token, not yet verified (RFC 7519, RFC 7515 §3.1).
 package struct JSONWebToken: Sendable {

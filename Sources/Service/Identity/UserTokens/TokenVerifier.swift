@@ -82,12 +82,11 @@ package struct TokenVerifier: Sendable {
         _ client: HTTPClient,
         on loop: EventLoop
     ) async throws -> VerificationKey? {
-        if case .shared(let key) = keys { return key }
-        guard let keyID = token.keyID else { return nil }
-        switch keys {
-        case .shared(let key): return key
-        case .fixed(let keys): return keys.key(keyID)
-        case .published(let keys): return try await keys.key(keyID, isUrgent: isUrgent, client, on: loop)
+        switch (keys, token.keyID) {
+        case (.shared(let key), _): key
+        case (.fixed, nil), (.published, nil): nil
+        case (.fixed(let keys), let keyID?): keys.key(keyID)
+        case (.published(let keys), let keyID?): try await keys.key(keyID, isUrgent: isUrgent, client, on: loop)
         }
     }
 

@@ -2,7 +2,6 @@ import Crypto
 import Endpoints
 import EventLoop
 import HTTPClient
-import HTTPServer
 import JSON
 import KakaoAPI
 import Logging
@@ -63,9 +62,11 @@ package final class UserCredentials: Sendable {
         _ logger: Logger
     ) throws -> TokenVerifier {
         let keys: TokenVerifier.Keys
+        var algorithms: Set<SignatureAlgorithm> = [.rs256, .es256]
         switch backend.keys {
         case .secret(let secret):
             keys = .shared(VerificationKey(secret: secret))
+            algorithms = [.hs256]
         case .url(let url):
             keys = publishedKeys(url, avoidsProxy: true, identity, logger)
         case .file(let path):
@@ -81,7 +82,7 @@ package final class UserCredentials: Sendable {
         return TokenVerifier(
             issuer: backend.issuer,
             audiences: [backend.audience],
-            algorithms: backend.isSecret ? [.hs256] : [.rs256, .es256],
+            algorithms: algorithms,
             keys: keys
         )
     }

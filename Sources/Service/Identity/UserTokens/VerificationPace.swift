@@ -1,5 +1,4 @@
 import EventLoop
-import HTTPServer
 import Locking
 import Net
 import Runtime

@@ -69,8 +69,8 @@ package final class KakaoAvailability: Sendable {
     /// Whether Kakao has accepted or rejected the Admin key since the server started.
     package var hasAnswer: Bool { isKnown.load(ordering: .relaxed) }
 
-    /// Adds what is to happen when Kakao begins to accept or to reject the Admin key, or rejects it for another reason; also at
-    /// its first answer. Called before the server starts.
+    /// Registers an observer, called when Kakao begins to accept or to reject the Admin key, rejects it for another reason, or
+    /// answers for the first time. Called before the server starts.
     func onChange(_ observer: @escaping @Sendable () -> Void) {
         observers.withLock { $0.append(observer) }
     }

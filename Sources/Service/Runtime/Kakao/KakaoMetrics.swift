@@ -18,12 +18,11 @@ package final class KakaoMetrics: Sendable {
     /// may take 30 s.
     private static let upperBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
     private static let bounds = upperBounds.map(ExpositionText.number)
-    private static let outcomes = KakaoOutcome.allCases.sorted { $0.label < $1.label }
+    private static let outcomes = KakaoOutcome.allCases.sorted { $0.rawValue < $1.rawValue }
 
     /// The counts of one kind of call.
     private struct Counts {
-        /// By the raw value of ``KakaoOutcome``.
-        var outcomes = [Int](repeating: 0, count: KakaoOutcome.allCases.count)
+        var outcomes: [KakaoOutcome: Int] = [:]
         /// The number of durations up to each bound and above the one before; the last number is that of durations
         /// above all bounds.
         var durations = [Int](repeating: 0, count: upperBounds.count + 1)
@@ -32,9 +31,7 @@ package final class KakaoMetrics: Sendable {
     }
 
     /// The counts by the names of the calls. One lock covers all, so that the numbers of a histogram describe the same calls.
-    private let counts = Locked(
-        Dictionary(uniqueKeysWithValues: KakaoCalls.all.map { ($0.name, Counts()) })
-    )
+    private let counts = Locked(Dictionary(uniqueKeysWithValues: KakaoCalls.all.map { ($0.name, Counts()) }))
 
     package init() {}
 
@@ -44,7 +41,7 @@ package final class KakaoMetrics: Sendable {
         let seconds = call.duration.inSeconds
         let bucket = Self.upperBounds.firstIndex { seconds <= $0 } ?? Self.upperBounds.count
         counts.withLock { counts in
-            counts[call.name]?.outcomes[outcome.rawValue] += 1
+            counts[call.name]?.outcomes[outcome, default: 0] += 1
             counts[call.name]?.durations[bucket] += 1
             counts[call.name]?.seconds += seconds
         }
@@ -65,7 +62,7 @@ package final class KakaoMetrics: Sendable {
             Self.requests.reading(
                 counts.flatMap { name, counts in
                     Self.outcomes.map {
-                        ([("api", name), ("outcome", $0.label)], Double(counts.outcomes[$0.rawValue]))
+                        ([("api", name), ("outcome", $0.rawValue)], Double(counts.outcomes[$0] ?? 0))
                     }
                 }
             ),

@@ -2,7 +2,7 @@ import HTTPClient
 import KakaoAPI
 
 /// The outcome of a call to Kakao: the label `outcome`.
-package enum KakaoOutcome: Int, CaseIterable, Sendable {
+package enum KakaoOutcome: String, CaseIterable, Sendable {
     /// Kakao responded with success.
     case ok
     /// Kakao reported a transient error.
@@ -18,23 +18,9 @@ package enum KakaoOutcome: Int, CaseIterable, Sendable {
     /// The connection failed or was lost.
     case unreachable
     /// The response contradicts Kakao's documents, or is not HTTP.
-    case badAnswer
+    case badAnswer = "bad_answer"
     /// The call failed in this server: it was canceled, came too late for a connection, or the server was overloaded or stopping.
-    case givenUp
-
-    package var label: String {
-        switch self {
-        case .ok: "ok"
-        case .retry: "retry"
-        case .wait: "wait"
-        case .halt: "halt"
-        case .refused: "refused"
-        case .timeout: "timeout"
-        case .unreachable: "unreachable"
-        case .badAnswer: "bad_answer"
-        case .givenUp: "given_up"
-        }
-    }
+    case givenUp = "given_up"
 
     init(_ error: KakaoError?) {
         guard let error else {

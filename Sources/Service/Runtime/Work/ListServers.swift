@@ -25,10 +25,7 @@ package struct ListServers: PostgresStatement {
 
     package init() {}
 
-    package var parameters: [PostgresValue] { [] }
-
     package static func decode(_ row: PostgresRow) throws -> Row {
-        let (host, version, startedAt) = try row.decode(String.self, String.self, Date.self)
-        return Row(host: host, version: version, startedAt: startedAt)
+        try row.decode { try Row(host: $0.next(), version: $0.next(), startedAt: $0.next()) }
     }
 }

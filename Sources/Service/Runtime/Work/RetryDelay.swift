@@ -23,11 +23,7 @@ package struct RetryDelay: Sendable {
     ///   - failures: The number of failed attempts, at least 1.
     ///   - minimum: The shortest delay, without the jitter.
     ///   - jitter: From 0.8 to 1.2.
-    package func after(
-        _ failures: Int,
-        atLeast minimum: Duration = .zero,
-        jitter: Double = jitter()
-    ) -> Duration {
+    package func after(_ failures: Int, atLeast minimum: Duration = .zero, jitter: Double = jitter()) -> Duration {
         max(min(first * (1 << max(0, min(failures - 1, 20))), longest), minimum) * jitter
     }
 

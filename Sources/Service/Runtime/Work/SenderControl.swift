@@ -35,8 +35,8 @@ package final class SenderControl: Sendable {
         query = CachedQuery(pool, Self.read)
     }
 
-    /// Adds what is to happen when the switch changes: waking a sender, on this server and on others. Called before the
-    /// server starts.
+    /// Registers an observer of the switch, which wakes a sender on this server and on others. Called before the server
+    /// starts.
     package func onChange(_ observer: @escaping @Sendable () -> Void) {
         observers.withLock { $0.append(observer) }
     }
@@ -134,8 +134,6 @@ struct StartSender: PostgresStatement {
             stopped_by = NULL
         WHERE stopped_at IS NOT NULL
         """
-
-    var parameters: [PostgresValue] { [] }
 }
 
 /// Records why Kakao rejects calls, or that it accepts them.
@@ -161,11 +159,8 @@ struct ReadSenderStop: PostgresStatement {
         WHERE stopped_at IS NOT NULL
         """
 
-    var parameters: [PostgresValue] { [] }
-
     static func decode(_ row: PostgresRow) throws -> SenderControl.Stop {
-        let (at, reason, by) = try row.decode(Date.self, String.self, String.self)
-        return SenderControl.Stop(at: at, reason: reason, by: by)
+        try row.decode { try SenderControl.Stop(at: $0.next(), reason: $0.next(), by: $0.next()) }
     }
 }
 

@@ -27,8 +27,7 @@ package final class UserLifecycle: Sendable {
             self.observers = observers
         }
 
-        /// Carries out the effects of events in the transaction that stores them. Returns what is to be done after the
-        /// commit.
+        /// Carries out the effects of events in the transaction that stores them. Returns the actions to run after the commit.
         package func apply(
             _ events: [UserEvent],
             in transaction: PostgresTransaction

@@ -4,7 +4,7 @@ package import Postgres
 package protocol UserObserver: Sendable {
     /// Carries out the effects of events in the transaction that stores them, in which no event comes twice.
     ///
-    /// - Returns: What is to be done after the commit; `nil` for nothing.
+    /// - Returns: The action to run after the commit; `nil` for none.
     func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)?
 
     /// Counts a failed delivery. Has no effect if it was counted before. Returns whether it was counted now.

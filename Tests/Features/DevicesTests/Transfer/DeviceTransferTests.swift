@@ -242,7 +242,7 @@ import Testing
             #expect(try await database.count("devices") > 1200)
             try await database.addPhones(1...5)
             try await database.pool.write("UPDATE devices SET renew_at = now() WHERE user_id <= 5")
-            #expect(try await DeviceStore(pool: database.pool).renew(activeWithinDays: 90) == 5)
+            #expect(try await database.pool.write(RenewDevices(activeWithinDays: 90)) == [5])
         }
     }
 

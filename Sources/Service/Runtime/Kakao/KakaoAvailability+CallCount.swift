@@ -2,20 +2,13 @@ import EventLoop
 package import Logging
 package import Postgres
 
-/// The number of calls to Kakao in the current month, of all servers. Kakao limits the calls of all its APIs together
-/// (Kakao: Quotas).
-package struct KakaoCallCount: Sendable {
-    /// The calls of all APIs that Kakao allows an app in a month without a contract.
+extension KakaoAvailability {
+    /// The calls of all APIs together that Kakao allows an app in a month without a contract (Kakao: Quotas).
     package static let monthlyQuota: Int64 = 3_000_000
 
-    private let availability: KakaoAvailability
-
-    package init(availability: KakaoAvailability) {
-        self.availability = availability
-    }
-
-    /// Returns the worker that adds this server's calls each minute. A server that makes none writes nothing.
-    package func worker(on services: LoopServices, logger: Logger) -> BackgroundWorker {
+    /// Returns the worker that adds this server's calls each minute to those of all servers in the current month. A server
+    /// that makes none writes nothing.
+    package func callCounter(on services: LoopServices, logger: Logger) -> BackgroundWorker {
         BackgroundWorker(
             "count-kakao-calls",
             on: services.loop,
@@ -25,13 +18,13 @@ package struct KakaoCallCount: Sendable {
             pace: nil,
             failure: "Calls to Kakao not counted",
             logger: logger
-        ) { [availability, pool = services.pool] _ in
-            let calls = availability.drainAnsweredCalls()
+        ) { [pool = services.pool] _ in
+            let calls = self.drainAnsweredCalls()
             guard calls > 0 else { return nil }
             do {
                 try await pool.write(AddKakaoCalls(calls: calls))
             } catch {
-                availability.restore(answeredCalls: calls)
+                self.restore(answeredCalls: calls)
                 throw error
             }
             return nil
@@ -42,21 +35,17 @@ package struct KakaoCallCount: Sendable {
 // MARK: Statements
 
 /// Adds calls to those of the current month.
-package struct AddKakaoCalls: PostgresStatement {
-    package static let sql: SQL = """
+struct AddKakaoCalls: PostgresStatement {
+    static let sql: SQL = """
         INSERT INTO kakao_calls (month, calls)
         VALUES (date_trunc('month', now() AT TIME ZONE 'Asia/Seoul')::date, $1)
         ON CONFLICT (month) DO UPDATE
         SET calls = kakao_calls.calls + excluded.calls
         """
 
-    private let calls: Int64
+    let calls: Int64
 
-    package init(calls: Int64) {
-        self.calls = calls
-    }
-
-    package var parameters: [PostgresValue] { [.int64(calls)] }
+    var parameters: [PostgresValue] { [.int64(calls)] }
 }
 
 /// Reads the number of calls in the current month.
@@ -69,6 +58,5 @@ package struct ReadKakaoCalls: PostgresStatement {
 
     package init() {}
 
-    package var parameters: [PostgresValue] { [] }
     package static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }

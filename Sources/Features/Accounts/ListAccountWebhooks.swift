@@ -3,21 +3,11 @@ import Postgres
 import Runtime
 import Schemas
 
-/// The webhooks about accounts whose users must log in again.
-enum AccountWebhooks {
-    static func source() -> WebhookSource {
-        WebhookSource("accounts", [.accountLoginRequired], key: .bigint, ListAccountWebhooks.self)
-    }
-}
-
-// MARK: Statements
-
 /// Lists accounts in the order of the transactions since which their users must log in. A user who has logged in again
 /// since is no event any more.
 struct ListAccountWebhooks: WebhookStatement {
     static let sql: SQL = """
-        SELECT event_xid::text, event_at, user_id, state, reason, app_key, refreshed_by, scopes, access_token_ends_at,
-            refresh_token_ends_at, created_at, linked_at, refreshed_at
+        SELECT event_xid::text, event_at, \(Account.columns)
         FROM accounts AS account
         WHERE (event_xid, user_id) >= ($1::text::xid8, $2::text::bigint)
             AND event_xid < COALESCE($3::text::xid8, webhook_horizon())

@@ -3,7 +3,7 @@ import FoundationEssentials
 import Schemas
 
 /// An image that the server keeps for messages, without its bytes.
-struct KeptImage: Sendable, Equatable {
+struct StoredImage: Sendable, Equatable {
     /// The copy of an image at Kakao.
     struct Copy: Sendable, Equatable {
         let url: String
@@ -11,6 +11,14 @@ struct KeptImage: Sendable, Equatable {
         let expiresAt: Date
         /// Whether messages may be sent with it: it remains for as long as ``ImageStore/minimumLife``.
         let isFresh: Bool
+
+        /// `nil` without an address at Kakao.
+        init?(url: String?, expiresAt: Date?, isFresh: Bool) {
+            guard let url, let expiresAt else { return nil }
+            self.url = url
+            self.expiresAt = expiresAt
+            self.isFresh = isFresh
+        }
     }
 
     let id: UUID
@@ -27,7 +35,7 @@ struct KeptImage: Sendable, Equatable {
     /// Whether a server uploads it now, or has failed to a moment ago.
     let isLeased: Bool
 
-    static let shape = Shape<KeptImage>(
+    static let shape = Shape<StoredImage>(
         "Image",
         [
             .member("id", .uuid, "Its id. In a template, `image:ID` stands for its address at Kakao.", \.id),
