@@ -29,23 +29,21 @@ struct MessageRoutes: RouteCollection {
     )
 
     private static let creating = Operation(
-        OperationDeclaration(
-            "createMessage",
-            .post,
-            "/v1/messages",
-            .operator(.talk),
-            "Sends a KakaoTalk message in the name of a user.",
-            headers: [Idempotency.field],
-            body: .fields(NewMessage.fields + [dryRun]),
-            answers: [
-                .json(.accepted, MessageSummary.shape, "The message, which is stored.", headers: [.location]),
-                .json(.ok, MessagePreview.shape, "The result of a dry run."),
-            ],
-            problems: [
-                .idempotencyKeyInUse, .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao,
-                .kakaoUnavailable, .badGateway,
-            ]
-        ),
+        "createMessage",
+        .post,
+        "/v1/messages",
+        .operator(.talk),
+        "Sends a KakaoTalk message in the name of a user.",
+        headers: [Idempotency.field],
+        body: .fields(NewMessage.fields + [dryRun]),
+        answers: [
+            .json(.accepted, MessageSummary.shape, "The message, which is stored.", headers: [.location]),
+            .json(.ok, MessagePreview.shape, "The result of a dry run."),
+        ],
+        problems: [
+            .idempotencyKeyInUse, .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao,
+            .kakaoUnavailable, .badGateway,
+        ],
         handler: create
     )
 
@@ -76,16 +74,14 @@ struct MessageRoutes: RouteCollection {
     private static let sender = Field.optional("sender", .userID, "Only messages of this sender.")
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listMessages",
-            .get,
-            "/v1/messages",
-            .operator(.talk),
-            "Lists messages, the latest first.",
-            query: [state, sender] + Page<UUID>.fields,
-            answers: [.page(of: MessageSummary.shape, "The messages.")],
-            auditing: .lookup { .users(try $0[sender].map { [$0] } ?? []) }
-        ),
+        "listMessages",
+        .get,
+        "/v1/messages",
+        .operator(.talk),
+        "Lists messages, the latest first.",
+        query: [state, sender] + Page<UUID>.fields,
+        answers: [.page(of: MessageSummary.shape, "The messages.")],
+        auditing: .lookup { .users(try $0[sender].map { [$0] } ?? []) },
         handler: list
     )
 
@@ -101,16 +97,14 @@ struct MessageRoutes: RouteCollection {
     }
 
     private static let showing = Operation(
-        OperationDeclaration(
-            "getMessage",
-            .get,
-            "/v1/messages/{id}",
-            .operator(.talk),
-            "Returns a message with the number of its receivers in each state.",
-            path: [id],
-            answers: [.json(.ok, MessageSummary.shape, "The message.")],
-            problems: [.notFound]
-        ),
+        "getMessage",
+        .get,
+        "/v1/messages/{id}",
+        .operator(.talk),
+        "Returns a message with the number of its receivers in each state.",
+        path: [id],
+        answers: [.json(.ok, MessageSummary.shape, "The message.")],
+        problems: [.notFound],
         handler: show
     )
 
@@ -121,17 +115,15 @@ struct MessageRoutes: RouteCollection {
     private static let receiverState = Field.optional("state", .receiverState, "Only receivers in this state.")
 
     private static let listingReceivers = Operation(
-        OperationDeclaration(
-            "listMessageReceivers",
-            .get,
-            "/v1/messages/{id}/receivers",
-            .operator(.talk),
-            "Lists the receivers of a message in the order of the request, with the reasons of those that are not reached.",
-            path: [id],
-            query: [receiverState] + Page<Int32>.fields,
-            answers: [.page(of: ReceiverSummary.shape, "The receivers.")],
-            problems: [.notFound]
-        ),
+        "listMessageReceivers",
+        .get,
+        "/v1/messages/{id}/receivers",
+        .operator(.talk),
+        "Lists the receivers of a message in the order of the request, with the reasons of those that are not reached.",
+        path: [id],
+        query: [receiverState] + Page<Int32>.fields,
+        answers: [.page(of: ReceiverSummary.shape, "The receivers.")],
+        problems: [.notFound],
         handler: receivers
     )
 
@@ -149,17 +141,15 @@ struct MessageRoutes: RouteCollection {
     // MARK: Canceling
 
     private static let canceling = Operation(
-        OperationDeclaration(
-            "cancelMessage",
-            .post,
-            "/v1/messages/{id}/cancel",
-            .operatorWithAny([.talk, .operate]),
-            "Ends a message. Receivers to whom it has not been sent are skipped.",
-            path: [id],
-            answers: [.json(.ok, MessageSummary.shape, "The message.")],
-            problems: [.notFound, .messageEnded],
-            auditing: .handler
-        ),
+        "cancelMessage",
+        .post,
+        "/v1/messages/{id}/cancel",
+        .operatorWithAny([.talk, .operate]),
+        "Ends a message. Receivers to whom it has not been sent are skipped.",
+        path: [id],
+        answers: [.json(.ok, MessageSummary.shape, "The message.")],
+        problems: [.notFound, .messageEnded],
+        auditing: .handler,
         handler: cancel
     )
 

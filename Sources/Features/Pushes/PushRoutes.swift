@@ -50,20 +50,18 @@ struct PushRoutes: RouteCollection {
 
     private static func sending(_ version: PushVersion) -> Operation<PushRoutes> {
         Operation(
-            OperationDeclaration(
-                "sendPush\(version.suffix)",
-                .post,
-                "\(version.path)/send",
-                .operator(.send),
-                "Sends a message to up to a hundred users.",
-                headers: [Idempotency.field],
-                body: .fields([uuids, pushMessage, bypass, kind]),
-                unknownFields: .ignored,
-                answers: [
-                    .empty(.ok, "The push is stored, and is sent even if the server stops.", headers: [.location])
-                ],
-                problems: [.idempotencyKeyInUse, .approvalRequired]
-            )
+            "sendPush\(version.suffix)",
+            .post,
+            "\(version.path)/send",
+            .operator(.send),
+            "Sends a message to up to a hundred users.",
+            headers: [Idempotency.field],
+            body: .fields([uuids, pushMessage, bypass, kind]),
+            unknownFields: .ignored,
+            answers: [
+                .empty(.ok, "The push is stored, and is sent even if the server stops.", headers: [.location])
+            ],
+            problems: [.idempotencyKeyInUse, .approvalRequired]
         ) { routes in { try await routes.send($0, version) } }
     }
 
@@ -102,20 +100,18 @@ struct PushRoutes: RouteCollection {
     )
 
     private static let creating = Operation(
-        OperationDeclaration(
-            "createPush",
-            .post,
-            "/v1/pushes",
-            .operator(.send),
-            "Creates a push.",
-            headers: [Idempotency.field],
-            body: .fields(NewPush.fields + [dryRun]),
-            answers: [
-                .json(.accepted, PushSummary.shape, "The push, which is stored.", headers: [.location]),
-                .json(.ok, DryRun.shape, "The result of a dry run."),
-            ],
-            problems: [.idempotencyKeyInUse, .tooManyDryRuns, .notConfigured]
-        ),
+        "createPush",
+        .post,
+        "/v1/pushes",
+        .operator(.send),
+        "Creates a push.",
+        headers: [Idempotency.field],
+        body: .fields(NewPush.fields + [dryRun]),
+        answers: [
+            .json(.accepted, PushSummary.shape, "The push, which is stored.", headers: [.location]),
+            .json(.ok, DryRun.shape, "The result of a dry run."),
+        ],
+        problems: [.idempotencyKeyInUse, .tooManyDryRuns, .notConfigured],
         handler: create
     )
 
@@ -165,15 +161,13 @@ struct PushRoutes: RouteCollection {
     )
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listPushes",
-            .get,
-            "/v1/pushes",
-            .operator(.read),
-            "Lists pushes, the latest first.",
-            query: [pushState, name, createdBy, since, until, unfinished] + Page<UUID>.fields,
-            answers: [.page(of: PushSummary.shape, "The pushes.")]
-        ),
+        "listPushes",
+        .get,
+        "/v1/pushes",
+        .operator(.read),
+        "Lists pushes, the latest first.",
+        query: [pushState, name, createdBy, since, until, unfinished] + Page<UUID>.fields,
+        answers: [.page(of: PushSummary.shape, "The pushes.")],
         handler: list
     )
 
@@ -193,16 +187,14 @@ struct PushRoutes: RouteCollection {
     }
 
     private static let showing = Operation(
-        OperationDeclaration(
-            "getPush",
-            .get,
-            "/v1/pushes/{id}",
-            .operator(.read),
-            "Returns a push with its progress.",
-            path: [id],
-            answers: [.json(.ok, PushSummary.shape, "The push.")],
-            problems: [.notFound]
-        ),
+        "getPush",
+        .get,
+        "/v1/pushes/{id}",
+        .operator(.read),
+        "Returns a push with its progress.",
+        path: [id],
+        answers: [.json(.ok, PushSummary.shape, "The push.")],
+        problems: [.notFound],
         handler: show
     )
 
@@ -213,17 +205,15 @@ struct PushRoutes: RouteCollection {
     private static let batchState = Field.optional("state", Kind<BatchState>.choice, "Only batches in this state.")
 
     private static let listingBatches = Operation(
-        OperationDeclaration(
-            "listBatches",
-            .get,
-            "/v1/pushes/{id}/batches",
-            .operator(.read),
-            "Lists the batches of a push, each a request to Kakao.",
-            path: [id],
-            query: [batchState] + Page<Int32>.fields,
-            answers: [.page(of: BatchSummary.shape, "The batches, by their numbers.")],
-            problems: [.notFound]
-        ),
+        "listBatches",
+        .get,
+        "/v1/pushes/{id}/batches",
+        .operator(.read),
+        "Lists the batches of a push, each a request to Kakao.",
+        path: [id],
+        query: [batchState] + Page<Int32>.fields,
+        answers: [.page(of: BatchSummary.shape, "The batches, by their numbers.")],
+        problems: [.notFound],
         handler: batches
     )
 
@@ -241,24 +231,22 @@ struct PushRoutes: RouteCollection {
     }
 
     private static let watching = Operation(
-        OperationDeclaration(
-            "watchPush",
-            .get,
-            "/v1/pushes/{id}/events",
-            .operator(.read),
-            "Streams the progress of a push as server-sent events.",
-            path: [id],
-            answers: [
-                .media(
-                    .ok,
-                    ["text/event-stream"],
-                    "Events named `push`, whose data is the response of `getPush`: one at once, one each second while "
-                        + "something changes, and the last one when the push has ended.",
-                    schema: .any
-                )
-            ],
-            problems: [.notFound]
-        ),
+        "watchPush",
+        .get,
+        "/v1/pushes/{id}/events",
+        .operator(.read),
+        "Streams the progress of a push as server-sent events.",
+        path: [id],
+        answers: [
+            .media(
+                .ok,
+                ["text/event-stream"],
+                "Events named `push`, whose data is the response of `getPush`: one at once, one each second while "
+                    + "something changes, and the last one when the push has ended.",
+                schema: .any
+            )
+        ],
+        problems: [.notFound],
         handler: watch
     )
 
@@ -276,18 +264,16 @@ struct PushRoutes: RouteCollection {
 
     private static func controlling(_ control: PushControl) -> Operation<PushRoutes> {
         Operation(
-            OperationDeclaration(
-                "\(control.rawValue)Push",
-                .post,
-                "/v1/pushes/{id}/\(control.rawValue)",
-                .operatorWithAny([.send, .operate]),
-                control.summary,
-                path: [id],
-                body: control == .retry ? .fields([uncertain]) : .none,
-                answers: [.json(.ok, PushSummary.shape, "The push.")],
-                problems: [.notFound, .wrongState],
-                auditing: .handler
-            )
+            "\(control.rawValue)Push",
+            .post,
+            "/v1/pushes/{id}/\(control.rawValue)",
+            .operatorWithAny([.send, .operate]),
+            control.summary,
+            path: [id],
+            body: control == .retry ? .fields([uncertain]) : .none,
+            answers: [.json(.ok, PushSummary.shape, "The push.")],
+            problems: [.notFound, .wrongState],
+            auditing: .handler
         ) { routes in { try await routes.control($0, control) } }
     }
 

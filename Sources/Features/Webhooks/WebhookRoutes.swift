@@ -42,15 +42,13 @@ struct WebhookRoutes: RouteCollection {
     private static let shownReplays = 100
 
     private static let showing = Operation(
-        OperationDeclaration(
-            "getWebhooks",
-            .get,
-            "/v1/webhooks",
-            .operator(.admin),
-            "Shows the endpoint of webhooks, how far they are delivered, and a page of those that it has not accepted, the latest first.",
-            query: Page<UUID>.fields,
-            answers: [.json(.ok, WebhookStatus.shape, "The endpoint.")]
-        ),
+        "getWebhooks",
+        .get,
+        "/v1/webhooks",
+        .operator(.admin),
+        "Shows the endpoint of webhooks, how far they are delivered, and a page of those that it has not accepted, the latest first.",
+        query: Page<UUID>.fields,
+        answers: [.json(.ok, WebhookStatus.shape, "The endpoint.")],
         handler: show
     )
 
@@ -94,17 +92,15 @@ struct WebhookRoutes: RouteCollection {
     )
 
     private static let replaying = Operation(
-        OperationDeclaration(
-            "replayWebhooks",
-            .post,
-            "/v1/webhooks/replay",
-            .operator(.admin),
-            "Delivers webhooks again, in the background: one, or those of a time. Their ids are the same.",
-            body: .fields([id, since, until, types]),
-            answers: [.empty(.accepted, "The webhooks are delivered again.")],
-            problems: [.notConfigured, .notFound],
-            auditing: .ahead { call in try call[id].map { .object($0) } ?? .server }
-        ),
+        "replayWebhooks",
+        .post,
+        "/v1/webhooks/replay",
+        .operator(.admin),
+        "Delivers webhooks again, in the background: one, or those of a time. Their ids are the same.",
+        body: .fields([id, since, until, types]),
+        answers: [.empty(.accepted, "The webhooks are delivered again.")],
+        problems: [.notConfigured, .notFound],
+        auditing: .ahead { call in try call[id].map { .object($0) } ?? .server },
         handler: replay
     )
 
@@ -158,16 +154,14 @@ struct WebhookRoutes: RouteCollection {
     }
 
     private static let cancelingReplays = Operation(
-        OperationDeclaration(
-            "cancelWebhookReplays",
-            .delete,
-            "/v1/webhooks/replay",
-            .operator(.admin),
-            "Ends the delivery of the webhooks of times that were to be delivered again. New webhooks, and those that were set aside, are not affected.",
-            answers: [.empty(.noContent, "None is delivered again, apart from those of the last second.")],
-            problems: [.notConfigured],
-            auditing: .ahead { _ in .server }
-        ),
+        "cancelWebhookReplays",
+        .delete,
+        "/v1/webhooks/replay",
+        .operator(.admin),
+        "Ends the delivery of the webhooks of times that were to be delivered again. New webhooks, and those that were set aside, are not affected.",
+        answers: [.empty(.noContent, "None is delivered again, apart from those of the last second.")],
+        problems: [.notConfigured],
+        auditing: .ahead { _ in .server },
         handler: cancelReplays
     )
 
@@ -179,16 +173,14 @@ struct WebhookRoutes: RouteCollection {
     // MARK: Test
 
     private static let testing = Operation(
-        OperationDeclaration(
-            "testWebhooks",
-            .post,
-            "/v1/webhooks/test",
-            .operator(.admin),
-            "Sends a webhook of the type `webhook.test` to the endpoint, and shows its response. If it accepts it, others follow at once.",
-            answers: [.json(.ok, WebhookTest.shape, "The response of the endpoint, whatever it is.")],
-            problems: [.notConfigured],
-            auditing: .ahead { _ in .server }
-        ),
+        "testWebhooks",
+        .post,
+        "/v1/webhooks/test",
+        .operator(.admin),
+        "Sends a webhook of the type `webhook.test` to the endpoint, and shows its response. If it accepts it, others follow at once.",
+        answers: [.json(.ok, WebhookTest.shape, "The response of the endpoint, whatever it is.")],
+        problems: [.notConfigured],
+        auditing: .ahead { _ in .server },
         handler: test
     )
 

@@ -25,18 +25,16 @@ extension PushRoutes {
         _ decision: @escaping @Sendable (Call) throws -> PushStore.Decision
     ) -> Operation<PushRoutes> {
         Operation(
-            OperationDeclaration(
-                "\(verb)Push",
-                .post,
-                "/v1/pushes/{id}/\(verb)",
-                .operator(.approve),
-                summary,
-                path: [id],
-                body: body,
-                answers: [.json(.ok, PushSummary.shape, "The push.")],
-                problems: [.notFound, .wrongState, .ownPush],
-                auditing: .handler
-            )
+            "\(verb)Push",
+            .post,
+            "/v1/pushes/{id}/\(verb)",
+            .operator(.approve),
+            summary,
+            path: [id],
+            body: body,
+            answers: [.json(.ok, PushSummary.shape, "The push.")],
+            problems: [.notFound, .wrongState, .ownPush],
+            auditing: .handler
         ) { routes in { try await routes.decide($0, decision($0)) } }
     }
 

@@ -103,15 +103,13 @@ struct AudienceRoutes: RouteCollection {
     // MARK: Showing
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listAudiences",
-            .get,
-            "/v1/audiences",
-            .operator(.read),
-            "Lists the stored audiences.",
-            query: Page<AudienceName>.fields,
-            answers: [.page(of: Audience.shape, "The audiences, by their names.")]
-        ),
+        "listAudiences",
+        .get,
+        "/v1/audiences",
+        .operator(.read),
+        "Lists the stored audiences.",
+        query: Page<AudienceName>.fields,
+        answers: [.page(of: Audience.shape, "The audiences, by their names.")],
         handler: list
     )
 
@@ -122,16 +120,14 @@ struct AudienceRoutes: RouteCollection {
     }
 
     private static let showing = Operation(
-        OperationDeclaration(
-            "getAudience",
-            .get,
-            "/v1/audiences/{name}",
-            .operator(.read),
-            "Returns an audience, without its users.",
-            path: [name],
-            answers: [.json(.ok, Audience.shape, "The audience.")],
-            problems: [.notFound]
-        ),
+        "getAudience",
+        .get,
+        "/v1/audiences/{name}",
+        .operator(.read),
+        "Returns an audience, without its users.",
+        path: [name],
+        answers: [.json(.ok, Audience.shape, "The audience.")],
+        problems: [.notFound],
         handler: show
     )
 
@@ -141,17 +137,15 @@ struct AudienceRoutes: RouteCollection {
     }
 
     private static let deleting = Operation(
-        OperationDeclaration(
-            "deleteAudience",
-            .delete,
-            "/v1/audiences/{name}",
-            .operator(.send),
-            "Deletes an audience. Pushes that were created with it keep their users.",
-            path: [name],
-            answers: [.empty(.noContent, "The audience is deleted.")],
-            problems: [.notFound],
-            auditing: .handler
-        ),
+        "deleteAudience",
+        .delete,
+        "/v1/audiences/{name}",
+        .operator(.send),
+        "Deletes an audience. Pushes that were created with it keep their users.",
+        path: [name],
+        answers: [.empty(.noContent, "The audience is deleted.")],
+        problems: [.notFound],
+        auditing: .handler,
         handler: delete
     )
 

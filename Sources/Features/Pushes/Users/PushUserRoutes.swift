@@ -19,17 +19,15 @@ struct PushUserRoutes: RouteCollection {
     private static let userID = Field.path("user_id", .userID, "The user.")
 
     private static let showing = Operation(
-        OperationDeclaration(
-            "getPushUser",
-            .get,
-            "/v1/pushes/{id}/users/{user_id}",
-            .operator(.read),
-            "Returns the result of a push for one user.",
-            path: [PushRoutes.id, userID],
-            answers: [.json(.ok, PushUser.shape, "The user's batch and its result.")],
-            problems: [.notFound, .pushRemoved],
-            auditing: .lookup { .user(try $0[userID], object: try PushRoutes.id($0).lowercased) }
-        ),
+        "getPushUser",
+        .get,
+        "/v1/pushes/{id}/users/{user_id}",
+        .operator(.read),
+        "Returns the result of a push for one user.",
+        path: [PushRoutes.id, userID],
+        answers: [.json(.ok, PushUser.shape, "The user's batch and its result.")],
+        problems: [.notFound, .pushRemoved],
+        auditing: .lookup { .user(try $0[userID], object: try PushRoutes.id($0).lowercased) },
         handler: show
     )
 
@@ -58,22 +56,20 @@ struct PushUserRoutes: RouteCollection {
     )
 
     private static let listing = Operation(
-        OperationDeclaration(
-            "listPushesOfUser",
-            .get,
-            "/v1/users/{uuid}/pushes",
-            .operator(.read),
-            "Lists the pushes of the last 31 days that a user is in, the latest first.",
-            path: [uuid],
-            query: [since] + Page<UUID>.fields,
-            answers: [
-                .page(
-                    of: PushUser.shape,
-                    "The pushes with their results for the user. A page may have fewer than `limit` items, or none, although there is a next one."
-                )
-            ],
-            auditing: .lookup { .user(try $0[uuid]) }
-        ),
+        "listPushesOfUser",
+        .get,
+        "/v1/users/{uuid}/pushes",
+        .operator(.read),
+        "Lists the pushes of the last 31 days that a user is in, the latest first.",
+        path: [uuid],
+        query: [since] + Page<UUID>.fields,
+        answers: [
+            .page(
+                of: PushUser.shape,
+                "The pushes with their results for the user. A page may have fewer than `limit` items, or none, although there is a next one."
+            )
+        ],
+        auditing: .lookup { .user(try $0[uuid]) },
         handler: list
     )
 
@@ -100,20 +96,18 @@ struct PushUserRoutes: RouteCollection {
     )
 
     private static let exporting = Operation(
-        OperationDeclaration(
-            "exportPushUsers",
-            .get,
-            "/v1/pushes/{id}/users",
-            .operator(.read),
-            "Exports the failed or uncertain users of a push.",
-            path: [PushRoutes.id],
-            query: [state],
-            answers: [
-                .media(.ok, ["text/plain"], "One user id a line, in ascending order, as `putAudience` accepts them.")
-            ],
-            problems: [.notFound, .pushRemoved],
-            auditing: .download { .object(try PushRoutes.id($0).lowercased) }
-        ),
+        "exportPushUsers",
+        .get,
+        "/v1/pushes/{id}/users",
+        .operator(.read),
+        "Exports the failed or uncertain users of a push.",
+        path: [PushRoutes.id],
+        query: [state],
+        answers: [
+            .media(.ok, ["text/plain"], "One user id a line, in ascending order, as `putAudience` accepts them.")
+        ],
+        problems: [.notFound, .pushRemoved],
+        auditing: .download { .object(try PushRoutes.id($0).lowercased) },
         handler: export
     )
 
