@@ -21,7 +21,8 @@ CREATE TABLE devices (
     revision            bigint      NOT NULL DEFAULT 1,
     -- The last change that Kakao has confirmed. If it is lower than `revision`, a change is pending.
     kakao_revision      bigint      NOT NULL DEFAULT 0,
-    -- The lease of the request or server that is calling Kakao about the device, so that these calls never overlap.
+    -- The lease of the request or server that is calling Kakao about the device until `lease_ends_at`, so that these
+    -- calls never overlap.
     lease               uuid,
     lease_ends_at       timestamptz,
     -- The failed calls to Kakao since the last change.

@@ -94,7 +94,7 @@ CREATE TABLE pushes (
     -- The time at which retention began to delete the push's batches. The push cannot be retried after that.
     removed_at          timestamptz,
 
-    -- The transaction and the time of the latest change that is an event (0007_webhooks.sql).
+    -- The transaction of the latest change that is an event (0007_webhooks.sql), and its time in `event_at`.
     event_xid           xid8,
     event_at            timestamptz,
 

@@ -99,17 +99,17 @@ CREATE TABLE images (
     id                  uuid        PRIMARY KEY,
     sha256              bytea       NOT NULL UNIQUE CHECK (length(sha256) = 32),
     content_type        text        NOT NULL,
-    -- In pixels.
+    -- `width` and `height` are in pixels.
     width               integer     NOT NULL,
     height              integer     NOT NULL,
-    -- The length of `bytes`.
+    -- In bytes.
     size                bigint      NOT NULL CHECK (size > 0),
     bytes               bytea       NOT NULL,
     created_at          timestamptz NOT NULL DEFAULT now(),
-    -- The address of the copy at Kakao, and when Kakao deletes it. Null until the first upload has succeeded.
+    -- The address of the copy at Kakao, which is deleted there at `expires_at`. NULL until the first upload has succeeded.
     url                 text,
     expires_at          timestamptz,
-    -- The lease of the server that uploads the image now. No other server uploads it before the lease ends.
+    -- The lease of the server that uploads the image now. No other server uploads it before `lease_ends_at`.
     lease               uuid,
     lease_ends_at       timestamptz,
     CHECK ((url IS NULL) = (expires_at IS NULL)),

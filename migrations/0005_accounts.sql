@@ -23,10 +23,10 @@ CREATE TABLE accounts (
     refresh_token_ends_at   timestamptz,
     -- The time from which the refresh token is renewed, whether or not the access token is used.
     renew_at                timestamptz,
-    -- The lease of the server that refreshes the tokens now. No other server does so before the lease ends.
+    -- The lease of the server that refreshes the tokens now. No other server does so before `lease_ends_at`.
     lease                   uuid,
     lease_ends_at           timestamptz,
-    -- The failed refreshes since the last one that succeeded, and the time before which there is no further one.
+    -- The failed refreshes since the last one that succeeded. There is no further one before `retry_at`.
     attempts                integer     NOT NULL DEFAULT 0,
     retry_at                timestamptz,
     created_at              timestamptz NOT NULL DEFAULT now(),
@@ -35,7 +35,7 @@ CREATE TABLE accounts (
     refreshed_at            timestamptz,
     -- Whether the refresh token is known to be this user's: not between an import and the first refresh.
     is_verified             boolean     NOT NULL DEFAULT true,
-    -- The transaction and the time of the latest change that is an event (0007_webhooks.sql).
+    -- The transaction of the latest change that is an event (0007_webhooks.sql), and its time in `event_at`.
     event_xid               xid8,
     event_at                timestamptz,
     CONSTRAINT accounts_tokens_check CHECK (num_nulls(tokens, key_id, access_token_ends_at, refresh_at) IN (0, 4)),
@@ -74,7 +74,7 @@ CREATE TABLE pending_unlinks (
     requested_at            timestamptz NOT NULL DEFAULT now(),
     attempts                integer     NOT NULL DEFAULT 0,
     next_attempt_at         timestamptz NOT NULL DEFAULT now(),
-    -- The lease of the server that calls Kakao now.
+    -- The lease of the server that calls Kakao now, until `lease_ends_at`.
     lease                   uuid,
     lease_ends_at           timestamptz,
     CONSTRAINT pending_unlinks_lease_check CHECK ((lease IS NULL) = (lease_ends_at IS NULL))

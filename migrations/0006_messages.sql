@@ -31,7 +31,7 @@ CREATE TABLE messages (
     response            bytea,
     -- The name of the operator key that created the message.
     created_by          text,
-    -- The transaction and the time of the latest change of the state (0007_webhooks.sql).
+    -- The transaction of the latest change of the state (0007_webhooks.sql), and its time in `event_at`.
     event_xid           xid8,
     event_at            timestamptz,
     CONSTRAINT messages_content_check CHECK (num_nonnulls(template_object, COALESCE(request_url, template_id::text)) = 1)
@@ -71,7 +71,7 @@ CREATE TABLE message_receivers (
     may_repeat          boolean     NOT NULL DEFAULT false,
     -- The day whose quotas count the latest claim.
     quota_day           date,
-    -- Kakao's error code, the reason (docs/messages.md), and Kakao's message.
+    -- Kakao's error code, the `reason` (docs/messages.md), and Kakao's message in `kakao_message`.
     code                integer,
     reason              text,
     kakao_message       text,

@@ -7,7 +7,7 @@ CREATE TABLE work_leases (
     -- `pushes`, `messages` or `webhooks`.
     queue               text        NOT NULL,
     ends_at             timestamptz NOT NULL,
-    -- The server that holds the lease: its machine, its version, and when it started.
+    -- The server that holds the lease: its machine, its `version`, and its start (`started_at`).
     host                text        NOT NULL DEFAULT '',
     version             text        NOT NULL DEFAULT '',
     started_at          timestamptz NOT NULL DEFAULT now()
@@ -20,13 +20,14 @@ CREATE TABLE sender (
     is_only             boolean     PRIMARY KEY DEFAULT true CHECK (is_only),
     -- NULL while it runs.
     stopped_at          timestamptz,
-    -- Why it was stopped, and the name of the operator key that stopped it.
+    -- Why it was stopped, and in `stopped_by` the name of the operator key that stopped it.
     reason              text,
     stopped_by          text,
-    -- When the servers that call Kakao found that it rejects the Admin key, or the app, and why. NULL unless it does.
+    -- When the servers that call Kakao found that it rejects the Admin key, or the app, and in `halt_reason` why. NULL
+    -- unless it does.
     halted_at           timestamptz,
     halt_reason         text,
-    -- The transaction and the time of the latest change (0007_webhooks.sql).
+    -- The transaction of the latest change (0007_webhooks.sql), and its time in `event_at`.
     event_xid           xid8,
     event_at            timestamptz,
     CHECK ((stopped_at IS NULL) = (reason IS NULL) AND (stopped_at IS NULL) = (stopped_by IS NULL)),

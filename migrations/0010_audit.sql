@@ -3,7 +3,7 @@ CREATE TABLE audit_records (
     -- UUID version 7. It sorts by time, so that lists are paged by it.
     id                  uuid        PRIMARY KEY,
     at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- The operator key: zeros for the key in the settings, NULL for a command on the server's machine.
+    -- The id of the operator key: zeros for the key in the settings, NULL for a command on the server's machine.
     key_id              uuid,
     key_name            text        NOT NULL,
     address             text,

@@ -33,14 +33,14 @@ package final class PushServer: Service {
     /// Creates all services and binds the ports. No request is served before ``run()``.
     ///
     /// - Parameters:
-    ///   - migrations: The folder of the SQL files.
+    ///   - migrations: The folder of the SQL files, which are read once.
     ///   - logSink: The sink of `logger`, whose dropped lines are counted and whose level a reload sets; `nil` for a
     ///     logger without one.
     ///   - loopCount: The number of event loops, each with connections of its own.
     ///   - startsStopped: Whether the sender is stopped before anything is sent.
     ///   - onReady: Called once, when the server is ready.
-    /// - Throws: ``SettingsError`` for unusable files; ``PostgresError`` for an invalid `database.url`; ``SystemError`` when the server
-    ///   cannot listen on an address.
+    /// - Throws: ``SettingsError`` for unusable files; ``PostgresError`` for an invalid `database.url` and for migrations that cannot be
+    ///   read; ``SystemError`` when the server cannot listen on an address.
     package init(
         settings: Settings,
         migrations: String,
@@ -50,6 +50,7 @@ package final class PushServer: Service {
         startsStopped: Bool = false,
         onReady: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
+        let migrator = try Migrator(directory: migrations)
         self.logger = logger
         self.startsStopped = startsStopped
         self.logSink = logSink
@@ -62,7 +63,7 @@ package final class PushServer: Service {
             kakao: settings.kakao,
             identity: settings.identity,
             document: .service,
-            migrator: Migrator(directory: migrations),
+            migrator: migrator,
             database: database,
             journal: Journal(settings.journal, logger: logger),
             loops: loops.loops,

@@ -27,7 +27,7 @@ struct MigrateCommand: AsyncParsableCommand {
             defer { sink.flush() }
             let loops = try EventLoopGroup(count: 1)
             defer { loops.shutdown() }
-            let migrator = Migrator(directory: try options.migrationsFolder())
+            let migrator = try Migrator(directory: try options.migrationsFolder())
             let applied = try await migrator.migrate(
                 settings: PostgresSettings(url: settings.databaseURL.revealed),
                 loop: loops.loops[0],

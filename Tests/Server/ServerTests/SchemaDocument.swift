@@ -124,6 +124,7 @@ private struct MigrationComments {
     struct Table {
         let name: String
         let comment: String
+        /// The comments above columns. One above several columns belongs to the first and to those that it names.
         var columns: [String: String] = [:]
     }
 
@@ -149,6 +150,8 @@ private struct MigrationComments {
         self.name = name
         var comment: [Substring] = []
         var table: String?
+        // The latest comment above a column, up to the next empty line.
+        var shared = ""
         for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
             let words = line.drop { $0 == " " }
             if words.hasPrefix("--") {
@@ -163,10 +166,14 @@ private struct MigrationComments {
             } else if let table, let index = tables.firstIndex(where: { $0.name == table }),
                 let column = words.firstMatch(of: #/^(?:ADD COLUMN )?([a-z_0-9]+)\s/#)
             {
-                tables[index].columns[String(column.1)] = comment.joined(separator: " ")
+                if !comment.isEmpty { shared = comment.joined(separator: " ") }
+                if !comment.isEmpty || shared.contains("`\(column.1)`") {
+                    tables[index].columns[String(column.1)] = shared
+                }
             }
+            if words.isEmpty { shared = "" }
             if words.isEmpty, table == nil, tables.isEmpty, self.comment.isEmpty {
-                self.comment = comment.filter { !$0.isEmpty && !$0.hasPrefix("requires ") }.joined(separator: " ")
+                self.comment = comment.filter { !$0.isEmpty }.joined(separator: " ")
             }
             if words.hasPrefix(")") || words.hasSuffix(";") { table = nil }
             comment = []
@@ -198,9 +205,19 @@ private struct TableWrite {
         let folder = "\(TestFiles.migrations)/functions"
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) where name.hasSuffix(".sql") {
             let text = try String(contentsOfFile: "\(folder)/\(name)", encoding: .utf8)
-            writes += all(in: text, writer: "`\(name.dropLast(4))` in `functions`")
+            let writer = "`\(name.dropLast(4))` in `functions`"
+            writes += all(in: text, writer: writer) + assignments(ofTriggersIn: text, writer: writer)
         }
         return writes.sorted { ($0.writer, $0.table, $0.kind) < ($1.writer, $1.table, $1.kind) }
+    }
+
+    /// Returns what the triggers of a function's file set in the rows that others insert or update.
+    private static func assignments(ofTriggersIn sql: String, writer: String) -> [TableWrite] {
+        let columns = sql.matches(of: /\bNEW\.(\w+) :=/).map { "`\($0.1)`" }.joined(separator: ", ")
+        guard !columns.isEmpty else { return [] }
+        return sql.matches(of: /CREATE OR REPLACE TRIGGER (\w+) BEFORE .* ON (\w+)/).map { match in
+            TableWrite(table: String(match.2), writer: writer, kind: "sets, as trigger `\(match.1)`", columns: columns)
+        }
     }
 
     private static func all(in sql: String, writer: String) -> [TableWrite] {

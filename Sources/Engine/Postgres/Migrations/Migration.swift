@@ -3,9 +3,11 @@ package struct Migration: Sendable, Equatable {
     /// The number of the migration, from 1 without gaps.
     package let version: Int32
     package let name: String
-    let script: [UInt8]
+    let script: SQLScript
 
-    package var fileName: String {
+    package var fileName: String { Self.fileName(version, name) }
+
+    static func fileName(_ version: Int32, _ name: String) -> String {
         let digits = String(version)
         return String(repeating: "0", count: max(0, 4 - digits.count)) + digits + "_\(name).sql"
     }
@@ -20,21 +22,12 @@ package struct Migration: Sendable, Equatable {
         else { return nil }
         return (version, name)
     }
-
-    /// The names of the functions that the tables need, in defaults, indexes or conditions: of lines such as
-    /// `-- requires functions/is_departure.sql`. The migrator creates them before the tables.
-    var requiredFunctions: [String] {
-        let prefix = "-- requires functions/"
-        return String(decoding: script, as: UTF8.self).split(whereSeparator: \.isNewline)
-            .filter { $0.hasPrefix(prefix) && $0.hasSuffix(".sql") }
-            .map { String($0.dropFirst(prefix.count).dropLast(4)) }
-    }
 }
 
 /// A file `functions/NAME.sql`: `CREATE OR REPLACE` of one function, and of the triggers that call it.
 package struct FunctionFile: Sendable, Equatable {
     package let name: String
-    let script: [UInt8]
+    let script: SQLScript
 
     package var fileName: String { "functions/\(name).sql" }
 }

@@ -1,20 +1,22 @@
-import Dispatch
 package import EventLoop
 import Locking
 package import Logging
 
-/// A migrator that brings a database's schema up to date with a directory of SQL files.
+/// A migrator that brings a database's schema up to date with a directory of SQL files, which it reads once.
 ///
 /// Tables come first: files `NNNN_name.sql`, from `0001` without gaps, each in a transaction of its own. An applied
 /// file must never be changed or removed: the migrator then fails with a message that names the file. Functions follow,
 /// and then their triggers: files `functions/NAME.sql`, together in one transaction. They are applied whenever their
-/// text has changed, or their function or a trigger is missing. A function whose file is gone stays until a numbered
-/// file drops it. `schema_migrations` and `schema_functions` record each file with the SHA-256 of its text.
+/// text has changed, their function is missing, or it has more or fewer triggers. A trigger that calls the function of
+/// such a file, and that the file does not create, is dropped. A function whose file is gone stays, with its triggers,
+/// until a numbered file drops it. `schema_migrations` and `schema_functions` record each file with the SHA-256 of its
+/// text.
 ///
 /// Any number of migrators may start concurrently. Each transaction takes an advisory lock and then reads again what
 /// has been applied, so that nothing is left behind in a session, which a pooler would give to others.
 ///
-/// A file may contain several statements, but no `COMMIT`, and no statement that cannot run in a transaction.
+/// A file may contain several statements, but none that begins or ends a transaction, cannot run in one, or reads data
+/// from the client.
 package struct Migrator: Sendable {
     /// How long the migrator waits for locks.
     package struct Patience: Sendable {
@@ -28,11 +30,14 @@ package struct Migrator: Sendable {
         package init() {}
     }
 
-    private let directory: String
+    private let files: SchemaFiles
     private let patience: Patience
 
-    package init(directory: String, patience: Patience = Patience()) {
-        self.directory = directory
+    /// Reads the files of a directory. Blocks.
+    ///
+    /// - Throws: ``PostgresError/Code/migration`` for files that cannot be read or applied, with a message for the operator.
+    package init(directory: String, patience: Patience = Patience()) throws(PostgresError) {
+        files = try SchemaFiles.read(directory: directory)
         self.patience = patience
     }
 
@@ -43,7 +48,6 @@ package struct Migrator: Sendable {
     /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` with a message for the operator. Migrations before
     ///   the failed one stay applied.
     package func migrate(settings: PostgresSettings, loop: EventLoop, logger: Logger) async throws -> SchemaFiles {
-        let files = try await files()
         var settings = settings
         settings.statementTimeout = nil
         settings.exclusiveConnections = 2
@@ -52,7 +56,7 @@ package struct Migrator: Sendable {
         do {
             var applied = SchemaFiles()
             while true {
-                let step = try await patiently(pool, logger) { try await applyNext(files, $0) }
+                let step = try await patiently(pool, logger) { try await applyNext($0, logger) }
                 guard !step.isEmpty else { break }
                 for migration in step.migrations {
                     logger.info("Migration applied", metadata: ["migration": "\(migration.fileName)"])
@@ -76,22 +80,10 @@ package struct Migrator: Sendable {
     ///
     /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` as ``migrate(settings:loop:logger:)`` does.
     package func pending(_ pool: PostgresPool) async throws -> SchemaFiles {
-        try await pending(files(), PoolReader(pool: pool)).files
+        try await pending(PoolReader(pool: pool)).files
     }
 
-    private func files() async throws -> SchemaFiles {
-        let directory = directory
-        return try await withCheckedThrowingContinuation { continuation in
-            EventLoop.blocking.async {
-                continuation.resume(with: Swift.Result { try SchemaFiles.read(directory: directory) })
-            }
-        }
-    }
-
-    private func pending(
-        _ files: SchemaFiles,
-        _ reader: some StatementReader
-    ) async throws -> (files: SchemaFiles, isNew: Bool) {
+    private func pending(_ reader: some StatementReader) async throws -> (files: SchemaFiles, isNew: Bool) {
         let tables = try await reader.query(FindMigrationTables()).first ?? (migrations: false, functions: false)
         guard tables.migrations else { return (files, true) }
         guard tables.functions else {
@@ -103,21 +95,23 @@ package struct Migrator: Sendable {
                     """
             )
         }
-        let checksums = try await reader.query(ComputeChecksums(scripts: files.scripts))
-        let applied = try await reader.query(ReadAppliedFiles())
-        return (try files.pending(checksums: checksums, applied: applied), false)
+        return (try files.pending(applied: await reader.query(ReadAppliedFiles())), false)
     }
 
     /// Applies the next numbered file or, if there is none, all pending functions. Returns what it has applied.
-    private func applyNext(_ files: SchemaFiles, _ session: PostgresSession) async throws -> SchemaFiles {
-        let (pending, isNew) = try await pending(files, session)
-        if isNew { try await session.execute(script: createTables) }
-        if let migration = pending.migrations.first {
-            let required = migration.requiredFunctions.compactMap { name in files.functions.first { $0.name == name } }
-            for function in required {
-                try await apply(function.fileName, statements(function).filter { !$0.isTrigger }, session)
+    private func applyNext(_ session: PostgresSession, _ logger: Logger) async throws -> SchemaFiles {
+        let (pending, isNew) = try await pending(session)
+        if isNew {
+            if let (schema, others) = try await session.query(FindOtherSchemas()).first {
+                logger.warning(
+                    "Schema created beside an existing one: correct the role's search_path unless both are wanted",
+                    metadata: ["schema": "\(schema)", "existing": "\(others)"]
+                )
             }
-            try await apply(migration.fileName, script(migration.fileName, migration.script), session)
+            try await session.execute(script: createTables)
+        }
+        if let migration = pending.migrations.first {
+            try await apply(migration.fileName, migration.script.statements, session)
             try await session.query(RecordMigration(migration: migration))
             return SchemaFiles(migrations: [migration])
         }
@@ -127,25 +121,31 @@ package struct Migrator: Sendable {
 
     /// Applies functions in any order: they may call each other.
     private func apply(_ functions: [FunctionFile], _ session: PostgresSession) async throws {
-        let scripts = try functions.map { (fileName: $0.fileName, statements: try statements($0)) }
         // PostgreSQL looks up what a body names only if this is on: when all of the functions exist.
         for areBodiesChecked in [false, true] {
             try await session.query(CheckFunctionBodies(isOn: areBodiesChecked))
-            for (fileName, statements) in scripts {
-                try await apply(fileName, statements.filter { !$0.isTrigger }, session)
+            for function in functions {
+                try await apply(function.fileName, function.script.statements.filter { !$0.isTrigger }, session)
             }
         }
         // The locks of all triggers' tables are held until the end: together they wait no longer than one statement.
         let deadline = ContinuousClock.now + patience.lockTimeout
-        for (fileName, statements) in scripts {
-            for trigger in statements where trigger.isTrigger {
-                let left = ContinuousClock.now.duration(to: deadline)
-                try await session.query(SetLockTimeout(lockTimeout: max(.milliseconds(1), left)))
-                try await apply(fileName, [trigger], session)
+        func applyTrigger(_ fileName: String, _ statement: SQLScript.Statement) async throws {
+            let left = ContinuousClock.now.duration(to: deadline)
+            try await session.query(SetLockTimeout(lockTimeout: max(.milliseconds(1), left)))
+            try await apply(fileName, [statement], session)
+        }
+        let names = functions.map(\.name)
+        for function in functions {
+            for trigger in function.script.statements where trigger.isTrigger {
+                try await applyTrigger(function.fileName, trigger)
             }
         }
+        for (name, drop) in try await session.query(FindLeftTriggers(functions: names)) {
+            try await applyTrigger("functions/\(name).sql", SQLScript.Statement(text: drop, line: 1))
+        }
         try await session.query(SetLockTimeout(lockTimeout: patience.lockTimeout))
-        for (name, count) in try await session.query(CountFunctions(names: functions.map(\.name))) where count != 1 {
+        for (name, count) in try await session.query(CountFunctions(names: names)) where count != 1 {
             throw PostgresError(
                 .migration,
                 message: count == 0
@@ -156,20 +156,8 @@ package struct Migrator: Sendable {
         try await session.query(RecordFunctions(functions: functions))
     }
 
-    private func statements(_ function: FunctionFile) throws -> [SQLScript.Statement] {
-        try script(function.fileName, function.script)
-    }
-
-    private func script(_ fileName: String, _ script: [UInt8]) throws -> [SQLScript.Statement] {
-        guard let text = String(validating: script, as: UTF8.self) else {
-            throw PostgresError(.migration, message: "Migration \(fileName) contains invalid UTF-8.")
-        }
-        return SQLScript(text).statements
-    }
-
     private func apply(_ fileName: String, _ statements: [SQLScript.Statement], _ session: PostgresSession) async throws
     {
-        let before = try await session.query(ReadTransactionID())
         for statement in statements {
             do {
                 try await session.execute(text: statement.text)
@@ -177,12 +165,6 @@ package struct Migrator: Sendable {
                 let line = statement.line(ofPosition: error.position)
                 throw MigrationFailure(place: .file(fileName, line: line), error: error)
             }
-        }
-        guard try await session.query(ReadTransactionID()) == before else {
-            throw PostgresError(
-                .migration,
-                message: "Migration \(fileName) ends the transaction it runs in. Remove COMMIT and ROLLBACK from it."
-            )
         }
     }
 
@@ -216,7 +198,7 @@ package struct Migrator: Sendable {
                 let failure: MigrationFailure
                 switch error {
                 case let error as MigrationFailure: failure = error
-                case let error as PostgresError where error.code == .server:
+                case let error as PostgresError where error.code == .server || error.code == .connectionLost:
                     failure = MigrationFailure(place: .records, error: error)
                 default: throw error
                 }
@@ -276,13 +258,14 @@ private struct MigrationFailure: Error {
 
     /// Returns the error for the operator.
     func described(_ blockers: [MigrationBlocker], _ patience: Migrator.Patience) -> PostgresError {
-        // Not the fault of the file: the connection is lost, or the server shuts down.
-        guard error.code == .server || error.sqlState == "57014" else { return error }
+        // Others are not the fault of the file: the connection is lost, or the server shuts down.
+        let isOfFile = error.code == .server || error.sqlState == "57014"
+        guard isOfFile || error.code == .connectionLost else { return error }
         return PostgresError(
-            .migration,
+            isOfFile ? .migration : error.code,
             sqlState: error.sqlState,
             constraint: error.constraint,
-            message: isLock ? lockMessage(blockers, patience) : message,
+            message: isLock ? lockMessage(blockers, patience) : isOfFile ? message : connectionMessage,
             detail: error.detail,
             statement: error.statement
         )
@@ -294,6 +277,18 @@ private struct MigrationFailure: Error {
         case .migrationLock, .records: "The schema cannot be migrated: \(words)."
         case .file(let name, let line): "Migration \(name) failed in line \(line): \(words)."
         }
+    }
+
+    private var connectionMessage: String {
+        let place =
+            switch place {
+            case .migrationLock, .records: "during a migration"
+            case .file(let name, let line): "in line \(line) of migration \(name)"
+            }
+        return """
+            The connection to the database was lost \(place). Each file is applied as a whole or not at all: migrate again \
+            to continue.
+            """
     }
 
     private func lockMessage(_ blockers: [MigrationBlocker], _ patience: Migrator.Patience) -> String {
@@ -341,12 +336,12 @@ private let createTables: SQL = """
     CREATE TABLE schema_migrations (
         version     integer     PRIMARY KEY,
         name        text        NOT NULL,
-        checksum    text        NOT NULL,
+        checksum    bytea       NOT NULL,
         applied_at  timestamptz NOT NULL DEFAULT now()
     );
     CREATE TABLE schema_functions (
         name        text        PRIMARY KEY,
-        checksum    text        NOT NULL,
+        checksum    bytea       NOT NULL,
         -- The number of triggers that call it.
         triggers    integer     NOT NULL,
         applied_at  timestamptz NOT NULL DEFAULT now()
@@ -404,18 +399,20 @@ private struct FindMigrationTables: PostgresStatement {
     }
 }
 
-/// Computes the checksums of scripts in their order, in hexadecimal.
-private struct ComputeChecksums: PostgresStatement {
+/// Finds the current schema, and the others that have the migrator's tables, if there are any.
+private struct FindOtherSchemas: PostgresStatement {
     static let sql: SQL = """
-        SELECT encode(sha256(script), 'hex')
-        FROM unnest($1::bytea[]) WITH ORDINALITY AS file (script, position)
-        ORDER BY position
+        SELECT current_schema()::text, string_agg(relnamespace::regnamespace::text, ', ' ORDER BY relnamespace)
+        FROM pg_class
+        WHERE relname = 'schema_functions'
+            AND relkind = 'r'
+            AND relnamespace <> quote_ident(current_schema())::regnamespace
+        HAVING count(*) > 0
         """
 
-    let scripts: [[UInt8]]
-
-    var parameters: [PostgresValue] { [.byteas(scripts)] }
-    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+    static func decode(_ row: PostgresRow) throws -> (schema: String, others: String) {
+        try row.decode(String.self, String.self)
+    }
 }
 
 /// Reads the applied files: migrations in the order of their versions, and then those functions that still exist, with
@@ -432,35 +429,27 @@ private struct ReadAppliedFiles: PostgresStatement {
             FROM pg_proc
             WHERE pronamespace = quote_ident(current_schema())::regnamespace
                 AND proname = applied.name::name
-                AND (SELECT count(*) FROM pg_trigger WHERE tgfoid = pg_proc.oid AND NOT tgisinternal) >= applied.triggers
+                AND (SELECT count(*) FROM pg_trigger WHERE tgfoid = pg_proc.oid AND NOT tgisinternal) = applied.triggers
         )
         ORDER BY version
         """
 
     static func decode(_ row: PostgresRow) throws -> AppliedFile {
-        let (version, name, checksum) = try row.decode(Int32?.self, String.self, String.self)
+        let (version, name, checksum) = try row.decode(Int32?.self, String.self, [UInt8].self)
         return AppliedFile(version: version, name: name, checksum: checksum)
     }
-}
-
-private struct ReadTransactionID: PostgresStatement {
-    static let sql: SQL = """
-        SELECT pg_current_xact_id()::text
-        """
-
-    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }
 
 private struct RecordMigration: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO schema_migrations (version, name, checksum)
-        VALUES ($1, $2, encode(sha256($3), 'hex'))
+        VALUES ($1, $2, $3)
         """
 
     let migration: Migration
 
     var parameters: [PostgresValue] {
-        [.int32(migration.version), .text(migration.name), .bytes(migration.script)]
+        [.int32(migration.version), .text(migration.name), .bytes(migration.script.checksum)]
     }
 }
 
@@ -494,11 +483,34 @@ private struct CountFunctions: PostgresStatement {
     }
 }
 
+/// Finds the triggers that call functions and that this transaction has not created or replaced, as statements that drop
+/// them.
+private struct FindLeftTriggers: PostgresStatement {
+    static let sql: SQL = """
+        SELECT proname::text, format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
+        FROM pg_trigger
+        JOIN pg_proc ON pg_proc.oid = tgfoid
+        WHERE pronamespace = quote_ident(current_schema())::regnamespace
+            AND proname = ANY ($1::text[]::name[])
+            AND NOT tgisinternal
+            AND pg_trigger.xmin <> pg_current_xact_id()::xid
+        ORDER BY tgrelid, tgname
+        """
+
+    let functions: [String]
+
+    var parameters: [PostgresValue] { [.texts(functions)] }
+
+    static func decode(_ row: PostgresRow) throws -> (function: String, drop: String) {
+        try row.decode(String.self, String.self)
+    }
+}
+
 private struct RecordFunctions: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO schema_functions (name, checksum, triggers)
         SELECT file.name,
-            encode(sha256(file.script), 'hex'),
+            file.checksum,
             (
                 SELECT count(*)
                 FROM pg_trigger
@@ -507,7 +519,7 @@ private struct RecordFunctions: PostgresStatement {
                     AND proname = file.name::name
                     AND NOT tgisinternal
             )
-        FROM unnest($1::text[], $2::bytea[]) AS file (name, script)
+        FROM unnest($1::text[], $2::bytea[]) AS file (name, checksum)
         ON CONFLICT (name) DO UPDATE
         SET checksum = excluded.checksum,
             triggers = excluded.triggers,
@@ -516,5 +528,5 @@ private struct RecordFunctions: PostgresStatement {
 
     let functions: [FunctionFile]
 
-    var parameters: [PostgresValue] { [.texts(functions.map(\.name)), .byteas(functions.map(\.script))] }
+    var parameters: [PostgresValue] { [.texts(functions.map(\.name)), .byteas(functions.map(\.script.checksum))] }
 }

@@ -1,9 +1,11 @@
-/// The statements of a script, as `psql` separates them.
+import Crypto
+
+/// A script: its statements, as `psql` separates them, and its checksum.
 ///
-/// Each is sent alone, so that the line of a failure is known even if PostgreSQL names no position. A standard body
-/// (`BEGIN ATOMIC`) is not understood: functions have their bodies in quotes.
-struct SQLScript {
-    struct Statement: Equatable {
+/// Each statement is sent alone, so that the line of a failure is known even if PostgreSQL names no position. A standard
+/// body (`BEGIN ATOMIC`) is not understood: functions have their bodies in quotes.
+struct SQLScript: Sendable, Equatable {
+    struct Statement: Sendable, Equatable {
         /// The text without the comments before it and the semicolon behind it.
         let text: String
         /// The line on which the text begins, from 1.
@@ -21,11 +23,25 @@ struct SQLScript {
             return words.starts(with: ["CREATE", "OR", "REPLACE", "TRIGGER"])
                 || words.starts(with: ["CREATE", "TRIGGER"])
         }
+
+        /// The word for which the migrator refuses the statement: it runs each file within a transaction of its own,
+        /// and sends no data.
+        var refusedWord: String? {
+            let word = text.prefix { $0.isLetter }.uppercased()
+            return switch word {
+            case "BEGIN", "START", "SAVEPOINT", "PREPARE", "COMMIT", "END", "ROLLBACK", "ABORT": word
+            case "COPY" where text.uppercased().contains("STDIN"): "COPY FROM STDIN"
+            default: nil
+            }
+        }
     }
 
     let statements: [Statement]
+    /// The SHA-256 of the text.
+    let checksum: [UInt8]
 
     init(_ text: String) {
+        checksum = SHA256Digest.of(text)
         var scanner = Scanner(bytes: Array(text.utf8))
         statements = scanner.statements()
     }

@@ -11,14 +11,12 @@ package struct SchemaFiles: Sendable, Equatable {
     package var count: Int { migrations.count + functions.count }
     package var fileNames: [String] { migrations.map(\.fileName) + functions.map(\.fileName) }
 
-    var scripts: [[UInt8]] { migrations.map(\.script) + functions.map(\.script) }
-
     /// Reads the files of a directory and of `functions` in it. Blocks.
     ///
     /// Ignores files that do not end in `.sql`.
     ///
     /// - Throws: ``PostgresError/Code/migration`` for a directory or file that cannot be read, no file, a `.sql` file with an
-    ///   invalid name, two files of one version, a gap, or a missing function that a migration requires.
+    ///   invalid name, two files of one version, a gap, or a statement that the migrator does not run.
     static func read(directory: String) throws(PostgresError) -> SchemaFiles {
         var files = SchemaFiles()
         for fileName in try names(in: directory) {
@@ -56,14 +54,6 @@ package struct SchemaFiles: Sendable, Equatable {
             let script = try read("functions/\(fileName)", in: directory)
             files.functions.append(FunctionFile(name: name, script: script))
         }
-        for migration in files.migrations {
-            for name in migration.requiredFunctions where !files.functions.contains(where: { $0.name == name }) {
-                throw PostgresError(
-                    .migration,
-                    message: "Migration \(migration.fileName) requires functions/\(name).sql, which is missing."
-                )
-            }
-        }
         return files
     }
 
@@ -82,11 +72,25 @@ package struct SchemaFiles: Sendable, Equatable {
         }
     }
 
-    private static func read(_ fileName: String, in directory: String) throws(PostgresError) -> [UInt8] {
-        guard let script = FileManager.default.contents(atPath: "\(directory)/\(fileName)") else {
+    private static func read(_ fileName: String, in directory: String) throws(PostgresError) -> SQLScript {
+        guard let data = FileManager.default.contents(atPath: "\(directory)/\(fileName)") else {
             throw PostgresError(.migration, message: "Migration \(fileName) cannot be read.")
         }
-        return Array(script)
+        guard let text = String(validating: data, as: UTF8.self) else {
+            throw PostgresError(.migration, message: "Migration \(fileName) contains invalid UTF-8.")
+        }
+        let script = SQLScript(text)
+        for statement in script.statements {
+            guard let word = statement.refusedWord else { continue }
+            throw PostgresError(
+                .migration,
+                message: """
+                    Migration \(fileName) has \(word) in line \(statement.line), which cannot be part of a migration: each \
+                    file runs within one transaction, and gets no data. Remove it, or insert the data with INSERT.
+                    """
+            )
+        }
+        return script
     }
 }
 
@@ -95,23 +99,21 @@ struct AppliedFile: Sendable, Equatable {
     /// The version of a migration; `nil` for a function.
     let version: Int32?
     let name: String
-    let checksum: String
+    let checksum: [UInt8]
 }
 
 extension SchemaFiles {
     /// Returns the files that have not been applied, or whose function has changed.
     ///
-    /// - Parameters:
-    ///   - checksums: The checksums of ``scripts``.
-    ///   - applied: The applied files, migrations in the order of their versions.
+    /// - Parameter applied: The applied files, migrations in the order of their versions.
     /// - Throws: ``PostgresError/Code/migration`` if an applied migration is missing or has changed, as in a database
     ///   that a newer program has migrated.
-    func pending(checksums: [String], applied: [AppliedFile]) throws(PostgresError) -> SchemaFiles {
+    func pending(applied: [AppliedFile]) throws(PostgresError) -> SchemaFiles {
         var count = 0
         for done in applied {
             guard let version = done.version else { continue }
             defer { count += 1 }
-            let fileName = Migration(version: version, name: done.name, script: []).fileName
+            let fileName = Migration.fileName(version, done.name)
             guard count < migrations.count else {
                 throw PostgresError(
                     .migration,
@@ -127,20 +129,18 @@ extension SchemaFiles {
                     message: "Migration \(fileName) has been applied, but its file is missing. Restore the file."
                 )
             }
-            guard checksums[count] == done.checksum else {
+            guard migrations[count].script.checksum == done.checksum else {
                 throw PostgresError(
                     .migration,
                     message: "Migration \(fileName) was changed after it had been applied. Restore it."
                 )
             }
         }
-        var current: [String: String] = [:]
+        var current: [String: [UInt8]] = [:]
         for done in applied where done.version == nil { current[done.name] = done.checksum }
         return SchemaFiles(
             migrations: Array(migrations.dropFirst(count)),
-            functions: zip(functions, checksums.dropFirst(migrations.count))
-                .filter { function, checksum in current[function.name] != checksum }
-                .map { function, _ in function }
+            functions: functions.filter { current[$0.name] != $0.script.checksum }
         )
     }
 }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Logging
 import Postgres
 import TestSupport
 import Testing
@@ -19,7 +20,7 @@ import Testing
     func order() async throws {
         try await TestDatabase.withPool { pool, database in
             let directory = try directory(["0002_f.sql": second, "0001_a.sql": first, "README.md": "not SQL"])
-            let migrator = Migrator(directory: directory)
+            let migrator = try Migrator(directory: directory)
             #expect(try await migrator.pending(pool).fileNames == ["0001_a.sql", "0002_f.sql"])
             let applied = try await migrator.migrate(
                 settings: database.settings,
@@ -31,10 +32,12 @@ import Testing
             #expect(try await migrator.pending(pool).isEmpty)
 
             try write("CREATE TABLE c (n integer)", "0003_c.sql", directory)
-            #expect(try await migrator.pending(pool).migrations.map(\.name) == ["c"])
-            let more = try await migrator.migrate(settings: database.settings, loop: database.loop, logger: quietLogger)
+            #expect(try await migrator.pending(pool).isEmpty, "it has read the files")
+            let next = try Migrator(directory: directory)
+            #expect(try await next.pending(pool).migrations.map(\.name) == ["c"])
+            let more = try await next.migrate(settings: database.settings, loop: database.loop, logger: quietLogger)
             #expect(more.fileNames == ["0003_c.sql"])
-            let none = try await migrator.migrate(settings: database.settings, loop: database.loop, logger: quietLogger)
+            let none = try await next.migrate(settings: database.settings, loop: database.loop, logger: quietLogger)
             #expect(none.isEmpty)
         }
     }
@@ -85,7 +88,7 @@ import Testing
                 (["0001_a.sql": first, "0002_g.sql": second], "0002_f.sql has been applied, but its file is missing"),
             ]
             for (files, message) in cases {
-                let migrator = Migrator(directory: try directory(files))
+                let migrator = try Migrator(directory: directory(files))
                 let pending = try await postgresError { _ = try await migrator.pending(pool) }
                 let migrated = try await postgresError {
                     _ = try await migrator.migrate(
@@ -116,18 +119,52 @@ import Testing
         ]
     )
     func badDirectories(names: [String], message: String) async throws {
-        let migrator = Migrator(
-            directory: try directory(Dictionary(uniqueKeysWithValues: names.map { ($0, "SELECT 1") }))
-        )
-        let error = try await postgresError {
-            _ = try await migrator.migrate(
-                settings: PostgresSettings(url: "postgresql:///nobody?host=/nowhere"),
-                loop: TestDatabase.loop(),
-                logger: quietLogger
-            )
-        }
+        let files = Dictionary(uniqueKeysWithValues: names.map { ($0, "SELECT 1") })
+        let error = try await postgresError { _ = try Migrator(directory: directory(files)) }
         #expect(error.code == .migration)
         #expect(error.message.contains(message))
+    }
+
+    @Test(
+        "A statement that begins or ends a transaction, or reads data, is refused before the database is contacted",
+        arguments: [
+            ("SELECT 1;\n\nbegin;", "BEGIN in line 3"), ("START TRANSACTION", "START in line 1"),
+            ("CREATE TABLE b (n integer);\nCOMMIT", "COMMIT in line 2"), ("END", "END in line 1"),
+            ("ROLLBACK", "ROLLBACK in line 1"), ("SAVEPOINT s", "SAVEPOINT in line 1"),
+            ("-- Rows\nCOPY a (n) FROM stdin;\n1\n\\.", "COPY FROM STDIN in line 2"),
+        ]
+    )
+    func refused(script: String, place: String) async throws {
+        for name in ["0002_b.sql", "functions/b.sql"] {
+            let files = ["0001_a.sql": first, name: script]
+            let error = try await postgresError { _ = try Migrator(directory: directory(files)) }
+            #expect(error.code == .migration)
+            #expect(error.message.hasPrefix("Migration \(name) has \(place), which cannot be part"), "\(error.message)")
+        }
+        let body = "CREATE FUNCTION b() RETURNS void LANGUAGE plpgsql AS $$ BEGIN NULL; END $$"
+        _ = try Migrator(directory: directory(["0001_a.sql": body]))
+    }
+
+    @Test("A migration into a new schema says which other schema has the tables of a server")
+    func otherSchema() async throws {
+        try await TestDatabase.withPool { pool, database in
+            let folder = try MigrationFolder(["0001_a.sql": first])
+            _ = try await folder.migrate(database)
+            let existing = try await pool.value(String.self, "SELECT current_schema()::text")
+            let schema = "\(existing)_other"
+            try await pool.write("CREATE SCHEMA \(schema)")
+            let url = try await SharedPostgres.url
+            let settings = try PostgresSettings(
+                url: "\(url)\(url.contains("?") ? "&" : "?")options=-csearch_path%3D\(schema)"
+            )
+            let log = CollectedLog()
+            #expect(try await folder.migrate(database, settings, log: log) == ["0001_a.sql"])
+            let line = await log.line { $0.level == .warning }
+            #expect(line.message.hasPrefix("Schema created beside an existing one"))
+            #expect(line.metadata["schema"] == schema)
+            #expect(line.metadata["existing"]?.split(separator: ", ").contains(Substring(existing)) == true)
+            try await pool.write("DROP SCHEMA \(schema) CASCADE")
+        }
     }
 
     @Test("A failed migration is rolled back completely, and earlier migrations stay applied")
@@ -135,7 +172,7 @@ import Testing
         try await TestDatabase.withPool { pool, database in
             let broken = "CREATE TABLE b (n integer); SELECT 1 / 0;"
             for (script, message) in [
-                (broken, "0002_b.sql failed"), ("COMMIT; BEGIN", "0002_b.sql ends the transaction"),
+                (broken, "0002_b.sql failed"),
                 // PostgreSQL names a position only for what it does not understand.
                 ("CREATE TABLE b (n integer);\n\nSELECT 1 / 0;", "0002_b.sql failed in line 3: division by zero."),
                 (
@@ -143,7 +180,7 @@ import Testing
                     "0002_b.sql failed in line 4: column \"카카오\" does not exist."
                 ),
             ] {
-                let migrator = Migrator(directory: try directory(["0001_a.sql": first, "0002_b.sql": script]))
+                let migrator = try Migrator(directory: directory(["0001_a.sql": first, "0002_b.sql": script]))
                 let error = try await postgresError {
                     _ = try await migrator.migrate(
                         settings: database.settings,
@@ -164,8 +201,8 @@ import Testing
     )
     func concurrent() async throws {
         try await TestDatabase.withPool { pool, database in
-            let migrator = Migrator(
-                directory: try directory([
+            let migrator = try Migrator(
+                directory: directory([
                     "0001_a.sql": first + " SELECT pg_sleep(0.1)", "0002_f.sql": second,
                     "functions/g.sql": "CREATE OR REPLACE FUNCTION g() RETURNS integer LANGUAGE sql AS 'SELECT f()'",
                 ])

@@ -23,6 +23,12 @@ import Testing
         #expect(texts("SELECT '카;카오'; SELECT 2") == ["SELECT '카;카오'", "SELECT 2"])
     }
 
+    @Test("The checksum is that of the whole text, with its comments")
+    func checksum() {
+        #expect(SQLScript("SELECT 1").checksum != SQLScript("SELECT 1 -- one").checksum)
+        #expect(SQLScript("SELECT 1").checksum.count == 32)
+    }
+
     @Test("A script that is cut off anywhere is read to its end")
     func truncated() {
         let script = Array(#"SELECT E'a\';' /* b */ -- c"#.utf8) + Array("\n, \"d\", $e$ f $e$, $1 (;);".utf8)
