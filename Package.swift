@@ -94,7 +94,7 @@ let package = Package(
         target("Engine/Crypto", ["CLibssl"]),
         target("Engine/Net", ["CLibssl", "CLinux", "EventLoop", "Locking", httpTypes]),
         target("Engine/HTTPServer", ["CLinux", "EventLoop", "JSON", "Locking", "Net", httpTypes, logging]),
-        target("Engine/HTTPClient", ["EventLoop", "Net", httpTypes]),
+        target("Engine/HTTPClient", ["EventLoop", "Net", deque, httpTypes]),
         target("Engine/Postgres", ["CLibpq", "Crypto", "EventLoop", "Locking", "Net", deque, logging]),
 
         // Kakao: its calls, its templates, and a simulation of it.

@@ -11,31 +11,19 @@ extension EventLoop {
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value? {
         try await Promise<Value?>.uninterruptedValue(on: self) { promise in
-            let attempt = TimedAttempt()
-            attempt.timer = self.schedule(after: limit) {
-                attempt.task?.cancel()
-                promise.complete(.success(nil))
-            }
-            attempt.task = Task(executorPreference: self) {
+            let task = Task(executorPreference: self) {
                 let result: Result<Value?, any Error>
                 do {
                     result = .success(try await body())
                 } catch {
                     result = .failure(error)
                 }
-                self.execute {
-                    if let timer = attempt.timer { self.cancel(timer) }
-                    attempt.task = nil
-                    promise.complete(result)
-                }
+                self.execute { promise.complete(result) }
+            }
+            promise.after(limit) {
+                task.cancel()
+                promise.complete(.success(nil))
             }
         }
     }
-}
-
-/// A task and the timer that ends it.
-private final class TimedAttempt: @unchecked Sendable {
-    // Accessed on its loop only: by the timer, by `execute`, and before either of them runs.
-    var timer: TimerID?
-    var task: Task<Void, Never>?
 }

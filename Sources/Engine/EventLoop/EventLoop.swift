@@ -357,10 +357,11 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         precondition(result == 0, "A registered descriptor was closed. Deregister it before closing it.")
     }
 
-    /// Stops waiting for a descriptor. Its handler is not called again, not even for a pending event of this tick.
-    package func deregister(_ registration: Registration) {
+    /// Stops waiting for a descriptor, if there is one. Its handler is not called again, not even for a pending event of
+    /// this tick.
+    package func deregister(_ registration: Registration?) {
         preconditionOnLoop()
-        guard let slot = registrations[registration] else { return }
+        guard let registration, let slot = registrations[registration] else { return }
         var event = epoll_event()
         _ = epoll_ctl(epoll.rawValue, EPOLL_CTL_DEL, slot.descriptor, &event)
         registrations.remove(registration)
@@ -378,10 +379,10 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         return timers.schedule(at: Self.milliseconds() + ticks, handler)
     }
 
-    /// Cancels a timer. Has no effect on a timer that has fired or was cancelled before.
-    package func cancel(_ timer: TimerID) {
+    /// Cancels a timer, if there is one. Has no effect on a timer that has fired or was cancelled before.
+    package func cancel(_ timer: TimerID?) {
         preconditionOnLoop()
-        timers.cancel(timer)
+        if let timer { timers.cancel(timer) }
     }
 
     /// Calls `run` at the end of each tick, after its events and jobs, until the hook is removed.
@@ -403,13 +404,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     ///
     /// - Throws: `CancellationError` as soon as the task is cancelled.
     package func sleep(for delay: Duration) async throws {
-        let sleeper = Sleeper(loop: self)
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                self.execute { sleeper.sleep(delay, continuation) }
-            }
-        } onCancel: {
-            self.execute { sleeper.cancel() }
+        try await Promise<Void>.value(on: self) { promise in
+            promise.after(delay) { promise.complete(.success(())) }
         }
     }
 }
@@ -423,40 +419,6 @@ package final class EndOfTickHook: @unchecked Sendable {
 
     fileprivate init(_ run: @escaping () -> Void) {
         self.run = run
-    }
-}
-
-/// One task that sleeps on a loop.
-private final class Sleeper: @unchecked Sendable {
-    // Accessed on its loop only: `EventLoop.sleep` enters through `execute`.
-    private let loop: EventLoop
-    private var timer: TimerID?
-    private var continuation: CheckedContinuation<Void, any Error>?
-    private var isCancelled = false
-
-    init(loop: EventLoop) {
-        self.loop = loop
-    }
-
-    func sleep(_ delay: Duration, _ continuation: CheckedContinuation<Void, any Error>) {
-        guard !isCancelled else {
-            continuation.resume(throwing: CancellationError())
-            return
-        }
-        self.continuation = continuation
-        timer = loop.schedule(after: delay) { self.resume(with: .success(())) }
-    }
-
-    func cancel() {
-        isCancelled = true
-        if let timer { loop.cancel(timer) }
-        resume(with: .failure(CancellationError()))
-    }
-
-    private func resume(with result: Result<Void, any Error>) {
-        timer = nil
-        continuation?.resume(with: result)
-        continuation = nil
     }
 }
 

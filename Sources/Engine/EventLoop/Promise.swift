@@ -20,7 +20,8 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
 
     private let loop: EventLoop
     private var state = State.new
-    private var limit: TimerID?
+    /// The timer of ``after(_:_:)``.
+    private var timer: TimerID?
 
     init(loop: EventLoop) {
         self.loop = loop
@@ -77,9 +78,14 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         begin: @escaping @Sendable (Promise) -> Void
     ) async throws -> Value {
         try await uninterruptedValue(on: loop) { promise in
-            promise.limit = loop.schedule(after: limit) { promise.complete(.failure(timeout)) }
+            promise.after(limit) { promise.complete(.failure(timeout)) }
             begin(promise)
         }
+    }
+
+    /// Calls `body`, which completes the promise, after `delay` unless a task no longer waits for the result by then.
+    func after(_ delay: Duration, _ body: @escaping () -> Void) {
+        timer = loop.schedule(after: delay, body)
     }
 
     /// Completes the promise. Only the first result counts.
@@ -87,7 +93,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         loop.preconditionOnLoop()
         guard case .waiting(let continuation) = state else { return }
         state = .answered
-        if let limit { loop.cancel(limit) }
+        if let timer { loop.cancel(timer) }
         continuation.resume(with: result)
     }
 
@@ -108,6 +114,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
             state = .abandoned
         case .waiting(let continuation):
             state = .abandoned
+            if let timer { loop.cancel(timer) }
             continuation.resume(throwing: CancellationError())
         case .abandoned, .answered:
             break

@@ -3,11 +3,11 @@
 /// A signal that arrives while no task waits is kept for the next wait, so that none is lost between checking for work
 /// and waiting.
 package final class Signal: @unchecked Sendable {
-    // Accessed on its loop only: every method enters through `execute`.
+    // Accessed on its loop only: every method enters through `execute` or a promise.
     private let loop: EventLoop
     private var isSignalled = false
-    private var waiting: CheckedContinuation<Void, Never>?
-    private var timer: TimerID?
+    /// The wait of a task, which may have ended.
+    private var waiting: Promise<Void>?
 
     package init(loop: EventLoop) {
         self.loop = loop
@@ -31,31 +31,18 @@ package final class Signal: @unchecked Sendable {
     /// Waits for a signal, for up to `limit`. Also returns when the waiting task is cancelled. Only one task may wait
     /// at a time.
     package func wait(atMost limit: Duration) async {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                loop.execute { self.suspend(continuation, limit) }
-            }
-        } onCancel: {
-            self.send()
-        }
-    }
-
-    private func suspend(_ continuation: CheckedContinuation<Void, Never>, _ limit: Duration) {
-        precondition(waiting == nil, "Only one task may wait for a signal at a time.")
-        waiting = continuation
-        if isSignalled {
-            resume()
-        } else {
-            timer = loop.schedule(after: limit) { self.resume() }
+        // The promise fails only if the task is cancelled.
+        try? await Promise<Void>.value(on: loop) { promise in
+            precondition(self.waiting?.isAbandoned != false, "Only one task may wait for a signal at a time.")
+            self.waiting = promise
+            promise.after(limit) { promise.complete(.success(())) }
+            if self.isSignalled { self.resume() }
         }
     }
 
     private func resume() {
-        guard let continuation = waiting else { return }
-        waiting = nil
+        guard let waiting, !waiting.isAbandoned else { return }
         isSignalled = false
-        if let timer { loop.cancel(timer) }
-        timer = nil
-        continuation.resume()
+        waiting.complete(.success(()))
     }
 }

@@ -7,15 +7,9 @@ final class Connection {
     /// The outcome of a request.
     enum End {
         /// - keepsAlive: Whether another request may follow.
-        case response(Response, keepsAlive: Bool)
+        case response(ResponseParser.Head, body: [UInt8], keepsAlive: Bool)
         /// - receivedNothing: Whether no byte of a response was received.
         case failure(HTTPClientError.Code, String, receivedNothing: Bool)
-    }
-
-    /// A complete response.
-    struct Response {
-        let head: ResponseParser.Head
-        let body: [UInt8]
     }
 
     let destination: Destination
@@ -55,8 +49,7 @@ final class Connection {
 
     /// Ends the connection in any state. The request in flight gets no outcome.
     func close() {
-        if let registration { loop.deregister(registration) }
-        registration = nil
+        loop.deregister(registration.take())
         transfer = nil
         (onEnd, onPart, onIdleEnd) = ({ _, _, _ in }, { _, _, _ in }, { _ in })
         channel.close()
@@ -198,9 +191,7 @@ final class Connection {
             // request.
             let isClean =
                 channel.isFlushed && transfer?.remainingUploadBytes == 0 && !hasMore && channel.isQuiet(loop.scratch)
-            endRequest(
-                .response(Response(head: head, body: parser.body), keepsAlive: parser.keepsConnection && isClean)
-            )
+            endRequest(.response(head, body: parser.body, keepsAlive: parser.keepsConnection && isClean))
         case .failed(.tooLarge): fail(.responseTooLarge, "the response exceeds the size limit")
         case .failed(.malformed(let what)): fail(.badResponse, what)
         case .head, .body, .bodyUntilEnd: break

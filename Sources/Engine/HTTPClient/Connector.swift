@@ -32,7 +32,6 @@ final class Connector: @unchecked Sendable {
     private var stage = Stage.resolving
     private var channel: Channel?
     private var registration: Registration?
-    private var interest = Interest.read
     private var timer: TimerID?
     private var onEnd: ((Result<Channel, Failure>) -> Void)?
 
@@ -108,7 +107,7 @@ final class Connector: @unchecked Sendable {
         let channel = Channel(descriptor)
         self.channel = channel
         do {
-            registration = try loop.register(channel.socket, interest: interest) { [self] _ in advance() }
+            registration = try loop.register(channel.socket, interest: .read) { [self] _ in advance() }
         } catch {
             return fail(.internalFailure, "\(error)")
         }
@@ -199,10 +198,8 @@ final class Connector: @unchecked Sendable {
     private func flush(_ channel: Channel) -> Bool {
         let result = channel.flush().result
         if case .failed = result { return false }
-        let wanted = Interest(reading: true, writing: !channel.isFlushed)
-        if let registration, wanted != interest {
-            interest = wanted
-            loop.setInterest(wanted, of: registration)
+        if let registration {
+            loop.setInterest(Interest(reading: true, writing: !channel.isFlushed), of: registration)
         }
         return true
     }
@@ -229,10 +226,8 @@ final class Connector: @unchecked Sendable {
     private func releaseResources() {
         if case .dialing(let dialer) = stage { dialer.cancel() }
         stage = .ended
-        if let timer { loop.cancel(timer) }
-        timer = nil
-        if let registration { loop.deregister(registration) }
-        registration = nil
+        loop.cancel(timer.take())
+        loop.deregister(registration.take())
         channel?.close()
         channel = nil
     }

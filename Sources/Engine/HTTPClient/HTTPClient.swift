@@ -86,11 +86,6 @@ package final class HTTPClient: Sendable {
     /// Ends every request with the error `shutDown` and closes all connections. Later requests fail with the same
     /// error.
     package func shutdown() async {
-        await withCheckedContinuation { continuation in
-            loop.execute { [transfers] in
-                transfers.shutDown()
-                continuation.resume()
-            }
-        }
+        await loop.result { [transfers] in transfers.shutDown() }
     }
 }

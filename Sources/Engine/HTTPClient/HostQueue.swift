@@ -1,3 +1,5 @@
+import DequeModule
+
 /// Where a request goes: the origin, the group of requests with which it shares the connections, and the way.
 struct Destination: Hashable {
     let origin: Origin
@@ -16,16 +18,14 @@ struct HostQueue {
     /// The number of requests that have a connection or for which one is being established.
     private(set) var activeCount = 0
     /// The idle connections. The most recently used one is reused first: it is the least likely to have been closed.
-    private(set) var idle: [Connection] = []
-    private var waiting: [Transfer] = []
-    /// The index of the next request in `waiting`. Earlier elements are finished.
-    private var head = 0
+    var idle: [Connection] = []
+    private var waiting = Deque<Transfer>()
 
     /// Whether the queue has no requests and no connections.
-    var isEmpty: Bool { activeCount == 0 && head == waiting.count && idle.isEmpty }
+    var isEmpty: Bool { activeCount == 0 && waiting.isEmpty && idle.isEmpty }
 
     /// The number of queued requests. A cancelled or timed-out request is counted until its turn comes.
-    var waitingCount: Int { waiting.count - head }
+    var waitingCount: Int { waiting.count }
 
     /// Counts one more request in flight, unless the limit is reached. Returns whether it was counted.
     mutating func enter(limit: Int) -> Bool {
@@ -42,35 +42,13 @@ struct HostQueue {
     /// Counts one request less in flight. Returns the next waiting request, if any, and counts it as in flight.
     mutating func leave() -> Transfer? {
         activeCount -= 1
-        while head < waiting.count {
-            let next = waiting[head]
-            head += 1
-            // Removing only when the finished part is at least half keeps the cost per request constant.
-            if head * 2 >= waiting.count {
-                waiting.removeFirst(head)
-                head = 0
-            }
+        while let next = waiting.popFirst() {
             if case .waiting = next.state {
                 activeCount += 1
                 return next
             }
         }
         return nil
-    }
-
-    /// Adds an idle connection for the next request.
-    mutating func addIdle(_ connection: Connection) {
-        idle.append(connection)
-    }
-
-    /// Removes and returns the most recently used idle connection.
-    mutating func popIdle() -> Connection? {
-        idle.popLast()
-    }
-
-    /// Removes an idle connection.
-    mutating func removeIdle(_ connection: Connection) {
-        idle.removeAll { $0 === connection }
     }
 
     /// Removes and returns the connections that must not be idle any longer.
@@ -82,8 +60,7 @@ struct HostQueue {
 
     /// Empties the queue and returns the requests that were in it.
     mutating func removeWaiting() -> [Transfer] {
-        defer { waiting.removeAll() }
-        head = 0
-        return waiting
+        defer { waiting = [] }
+        return Array(waiting)
     }
 }

@@ -75,8 +75,7 @@ final class TransferQueue: @unchecked Sendable {
         }
         for host in hosts.values { for connection in host.idle { connection.close() } }
         hosts = [:]
-        if let idleTimer { loop.cancel(idleTimer) }
-        idleTimer = nil
+        loop.cancel(idleTimer.take())
     }
 
     /// Sends a piece of a request's upload.
@@ -122,7 +121,7 @@ final class TransferQueue: @unchecked Sendable {
             fail(transfer, expiry(of: transfer))
             return leave(destination)
         }
-        while let connection = hosts[destination]?.popIdle() {
+        while let connection = hosts[destination]?.idle.popLast() {
             if send(transfer, on: connection) { return }
         }
         connect(transfer, destination)
@@ -180,7 +179,7 @@ final class TransferQueue: @unchecked Sendable {
             connection.onEnd = { [self] in ended($0, $1, $2) }
             connection.onPart = { [self] in received($0, $1, $2) }
             connection.onIdleEnd = { [self] connection in
-                hosts[connection.destination]?.removeIdle(connection)
+                hosts[connection.destination]?.idle.removeAll { $0 === connection }
                 connection.close()
                 removeHostIfEmpty(connection.destination)
             }
@@ -197,8 +196,7 @@ final class TransferQueue: @unchecked Sendable {
 
     /// Passes on the head of a streamed response, or a part of its body. The time limit restarts.
     private func received(_ transfer: Transfer, _ head: ResponseParser.Head?, _ part: [UInt8]) {
-        if let timer = transfer.timer { loop.cancel(timer) }
-        transfer.timer = nil
+        loop.cancel(transfer.timer.take())
         if let head {
             transfer.continuation?.resume(returning: .success(HTTPClientResponse(head: head, body: [])))
             transfer.continuation = nil
@@ -210,16 +208,16 @@ final class TransferQueue: @unchecked Sendable {
 
     private func ended(_ connection: Connection, _ transfer: Transfer, _ end: Connection.End) {
         switch end {
-        case .response(let response, let keepsAlive):
+        case .response(let head, let body, let keepsAlive):
             running[ObjectIdentifier(transfer)] = nil
             transfer.state = .finished
-            let idleTime = Self.idleMilliseconds(response.head)
+            let idleTime = Self.idleMilliseconds(head)
             let isKept = keepsAlive && idleTime > 0
             if connection.destination.origin.isSecure, let session = connection.newSession {
                 sessions[connection.destination.origin] = session
             }
             if isKept { connection.idleUntil = loop.now + idleTime } else { connection.close() }
-            resume(transfer, .success(HTTPClientResponse(head: response.head, body: response.body)))
+            resume(transfer, .success(HTTPClientResponse(head: head, body: body)))
             leave(connection.destination, isKept ? connection : nil)
         case .failure(let code, let message, let receivedNothing):
             connection.close()
@@ -263,7 +261,7 @@ final class TransferQueue: @unchecked Sendable {
     }
 
     private func resume(_ transfer: Transfer, _ outcome: Outcome) {
-        if let timer = transfer.timer { loop.cancel(timer) }
+        loop.cancel(transfer.timer)
         transfer.continuation?.resume(returning: outcome)
         transfer.continuation = nil
         transfer.stream?.finish(outcome.map { _ in })
@@ -280,13 +278,13 @@ final class TransferQueue: @unchecked Sendable {
     }
 
     private func addIdle(_ connection: Connection) {
-        hosts[connection.destination]?.addIdle(connection)
+        hosts[connection.destination]?.idle.append(connection)
         closeIdle(at: connection.idleUntil)
     }
 
     private func closeIdle(at time: UInt64) {
         guard time < idleTime else { return }
-        if let idleTimer { loop.cancel(idleTimer) }
+        loop.cancel(idleTimer.take())
         idleTime = time
         idleTimer = loop.schedule(after: .milliseconds(time - min(time, loop.now))) { [self] in closeIdle() }
     }

@@ -33,22 +33,13 @@ extension JSONValue {
 
     /// Parses one JSON text. See ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
     package init(
-        parsing bytes: RawSpan,
+        parsing bytes: Span<UInt8>,
         maximumDepth: Int = 64,
         maximumBytes: Int = JSONValue.maximumBytes
     ) throws(JSONError) {
         self = try bytes.withUnsafeBytes { bytes throws(JSONError) in
             try JSONValue(parsing: bytes, maximumDepth: maximumDepth, maximumBytes: maximumBytes)
         }
-    }
-
-    /// Parses one JSON text. See ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
-    package init(
-        parsing bytes: Span<UInt8>,
-        maximumDepth: Int = 64,
-        maximumBytes: Int = JSONValue.maximumBytes
-    ) throws(JSONError) {
-        try self.init(parsing: bytes.bytes, maximumDepth: maximumDepth, maximumBytes: maximumBytes)
     }
 
     /// Parses one JSON text. See ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.

@@ -1,4 +1,5 @@
 import EventLoop
+import FoundationEssentials
 import Glibc
 
 /// A journal's directory, with the names, sizes and owners of its files.
@@ -151,16 +152,8 @@ struct JournalDirectory: Sendable {
     }
 
     private static func names(in path: String) -> [String] {
-        guard let directory = opendir(path) else { return [] }
-        defer { closedir(directory) }
-        var names: [String] = []
-        while let entry = readdir(directory) {
-            let name = withUnsafeBytes(of: entry.pointee.d_name) {
-                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if !name.hasPrefix(".") { names.append(name) }
-        }
-        return names
+        let names = try? FileManager.default.contentsOfDirectory(atPath: path)
+        return (names ?? []).filter { !$0.hasPrefix(".") }
     }
 
     /// Returns a name that sorts by time and has a random part, so that two servers do not choose the same name.

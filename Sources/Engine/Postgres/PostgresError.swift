@@ -27,13 +27,13 @@ package struct PostgresError: Error, Sendable, Equatable {
         case settings
     }
 
-    package let code: Code
+    package private(set) var code: Code
     /// The five-character error code of PostgreSQL (PostgreSQL manual, Appendix A).
     package let sqlState: String?
     /// The violated constraint, if the server names one.
     package let constraint: String?
     /// One sentence that is safe to show to anyone.
-    package let message: String
+    package private(set) var message: String
     /// The message of the server or libpq, for the log only.
     package let detail: String?
     /// The name of the statement, or the beginning of a text made at run time. For the log only.
@@ -119,15 +119,11 @@ package struct PostgresError: Error, Sendable, Equatable {
     /// or PostgreSQL cancelled it to end a deadlock (40P01).
     var mayBeRetried: Bool { concernsThePreparedStatement || sqlState == "40P01" }
 
+    /// Returns the error with another code, and the message of that code.
     func with(code: Code) -> PostgresError {
-        PostgresError(
-            code,
-            sqlState: sqlState,
-            constraint: constraint,
-            detail: detail,
-            statement: statement,
-            position: position
-        )
+        var error = self
+        (error.code, error.message) = (code, code.message)
+        return error
     }
 }
 

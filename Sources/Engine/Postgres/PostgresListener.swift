@@ -60,11 +60,7 @@ package actor PostgresListener {
 
     /// Closes the connection. The handler is not called after this has returned.
     package nonisolated func shutdown() async {
-        // The promise cannot fail.
-        try? await Promise<Void>.uninterruptedValue(on: loop) { promise in
-            self.assumeIsolated { $0.close() }
-            promise.complete(.success(()))
-        }
+        await loop.result { self.assumeIsolated { $0.close() } }
     }
 
     private func close() {

@@ -1,4 +1,5 @@
 import CLibpq
+import EventLoop
 import Glibc
 
 /// The connection settings of a database.
@@ -114,7 +115,7 @@ package struct PostgresSettings: Sendable {
             "keepalives_idle": "\(keepAliveIdle.components.seconds)",
             "keepalives_interval": "\(keepAliveInterval.components.seconds)",
             "keepalives_count": "3",
-            "tcp_user_timeout": "\(milliseconds(tcpUserTimeout))",
+            "tcp_user_timeout": "\(tcpUserTimeout.wholeMilliseconds)",
         ]
         parameters.merge(connection) { _, given in given }
         parameters["client_encoding"] = "UTF8"
@@ -125,7 +126,7 @@ package struct PostgresSettings: Sendable {
         if plansOnce { options.append("-c plan_cache_mode=force_generic_plan") }
         // After the options above, so that the URL overrides them.
         if let own = connection["options"] { options.append(own) }
-        if let statementTimeout { options.append("-c statement_timeout=\(milliseconds(statementTimeout))") }
+        if let statementTimeout { options.append("-c statement_timeout=\(statementTimeout.wholeMilliseconds)") }
         if isReadOnly { options.append("-c default_transaction_read_only=on") }
         parameters["options"] = options.joined(separator: " ")
         if addresses.contains(where: { $0?.isEmpty == false }) {
@@ -146,11 +147,6 @@ package struct PostgresSettings: Sendable {
             if ports.count > 1 { parameters["port"] = repeatedPorts.joined(separator: ",") }
         }
         return parameters.map { (keyword: $0.key, value: $0.value) }
-    }
-
-    private func milliseconds(_ duration: Duration) -> Int64 {
-        let (seconds, attoseconds) = duration.components
-        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
     }
 }
 

@@ -92,7 +92,7 @@ extension Connection {
     }
 
     func endBody() {
-        bodyBuffer?.finish()
+        bodyBuffer?.finish(.success(()))
         bodyBuffer = nil
     }
 
@@ -302,7 +302,7 @@ extension Connection {
 
     /// Ends the body buffer. The rest of the body will not be read.
     private func abandonBody() {
-        bodyBuffer?.fail(CancellationError())
+        bodyBuffer?.finish(.failure(CancellationError()))
         bodyBuffer = nil
     }
 }

@@ -257,7 +257,7 @@ final class Connection: @unchecked Sendable {
         case .decide(let head): decide(head)
         case .handle: handle()
         case .endBody: endBody()
-        case .failBody(let error): bodyBuffer?.fail(error)
+        case .failBody(let error): bodyBuffer?.finish(.failure(error))
         case .refuse(let error): refuse(error)
         case .linger: closeWhenSent(.linger)
         case .close: closeWhenSent(.close)
@@ -433,8 +433,7 @@ final class Connection: @unchecked Sendable {
         guard isOpen else { return }
         isOpen = false
         _ = reserve()
-        if let registration { loop.deregister(registration) }
-        registration = nil
+        loop.deregister(registration.take())
         deadline?.cancel()
         deadline = nil
         // Deregister before closing: the kernel silently drops a closed descriptor from epoll and may reuse its number.

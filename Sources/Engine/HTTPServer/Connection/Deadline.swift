@@ -23,7 +23,7 @@ final class Deadline {
     func set(milliseconds: UInt64) {
         time = loop.now + milliseconds
         guard timerTime > time else { return }
-        if let timer { loop.cancel(timer) }
+        loop.cancel(timer.take())
         arm()
     }
 
@@ -35,8 +35,7 @@ final class Deadline {
     /// Removes the deadline and its timer.
     func cancel() {
         clear()
-        if let timer { loop.cancel(timer) }
-        timer = nil
+        loop.cancel(timer.take())
     }
 
     private func arm() {

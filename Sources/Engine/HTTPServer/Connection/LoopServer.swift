@@ -270,8 +270,7 @@ final class LoopServer: @unchecked Sendable {
     /// - Parameter done: Called once, when the last connection has ended.
     func shutDown(_ done: @escaping () -> Void) {
         loop.preconditionOnLoop()
-        if let registration { loop.deregister(registration) }
-        registration = nil
+        loop.deregister(registration.take())
         listener = nil
         // The parts retain each other.
         others = []

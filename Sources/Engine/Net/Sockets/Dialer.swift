@@ -72,8 +72,7 @@ package final class Dialer {
     }
 
     private func tryNext() {
-        if let timer { loop.cancel(timer) }
-        timer = nil
+        loop.cancel(timer.take())
         guard let address = addresses.popFirst() else {
             if attempts.isEmpty { timer = loop.schedule(after: .zero) { [self] in complete(with: nil) } }
             return
@@ -110,7 +109,7 @@ package final class Dialer {
         var code: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         getsockopt(attempt.socket, SOL_SOCKET, SO_ERROR, &code, &length)
-        if let registration = attempt.registration { loop.deregister(registration) }
+        loop.deregister(attempt.registration)
         attempts.removeAll { $0 === attempt }
         guard code != 0 else { return complete(with: attempt) }
         failure = SystemError(call: "connect", code: code)
@@ -126,10 +125,9 @@ package final class Dialer {
     }
 
     private func closeAttempts() {
-        if let timer { loop.cancel(timer) }
-        timer = nil
+        loop.cancel(timer.take())
         for attempt in attempts {
-            if let registration = attempt.registration { loop.deregister(registration) }
+            loop.deregister(attempt.registration)
             attempt.descriptor = nil
         }
         attempts = []

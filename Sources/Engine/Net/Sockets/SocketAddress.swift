@@ -20,12 +20,6 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The octets of an IPv6 address, in two halves.
-    package struct Bits: Equatable {
-        package var high: UInt64
-        package var low: UInt64
-    }
-
     private enum Kind: Hashable {
         /// Address and port, in host order.
         case v4(UInt32, port: UInt16)
@@ -91,10 +85,10 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// The address without port, IPv4 as an IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2). `nil` for an unknown family.
-    package var bits: Bits? {
+    package var bits: UInt128? {
         switch kind {
-        case .v4(let address, _): Bits(high: 0, low: 0xFFFF << 32 | UInt64(address))
-        case .v6(let high, let low, _): Bits(high: high, low: low)
+        case .v4(let address, _): 0xFFFF << 32 | UInt128(address)
+        case .v6(let high, let low, _): UInt128(high) << 64 | UInt128(low)
         case .unknown: nil
         }
     }

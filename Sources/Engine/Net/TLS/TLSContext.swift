@@ -40,8 +40,7 @@ package final class TLSContext: @unchecked Sendable {
         self.pointer = pointer
         isServer = false
         try configure()
-        let protocols = Array("\u{8}http/1.1".utf8)
-        guard SSL_CTX_set_alpn_protos(pointer, protocols, UInt32(protocols.count)) == 0 else {
+        guard SSL_CTX_set_alpn_protos(pointer, supported.utf8Start, UInt32(supported.utf8CodeUnitCount)) == 0 else {
             throw TLSError("ALPN is not available")
         }
         guard let authorities else { return }
@@ -105,6 +104,9 @@ func withMemoryBIO(_ bytes: [UInt8], _ body: (OpaquePointer) throws -> Void) thr
     try body(bio)
 }
 
+/// The ALPN protocols, each after its length.
+private let supported: StaticString = "\u{8}http/1.1"
+
 /// Selects `http/1.1` from the client's ALPN protocols. A client that offers only other protocols is rejected (RFC 7301
 /// §3.2).
 private func selectHTTP11(
@@ -116,17 +118,17 @@ private func selectHTTP11(
     _: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let offered else { return SSL_TLSEXT_ERR_NOACK }
-    var offset = 0
-    while offset < Int(offeredLength) {
-        let length = Int(offered[offset])
-        guard offset + 1 + length <= Int(offeredLength) else { break }
-        let name = UnsafeBufferPointer(start: offered + offset + 1, count: length)
-        if name.elementsEqual("http/1.1".utf8) {
-            selected?.pointee = name.baseAddress
-            selectedLength?.pointee = UInt8(length)
-            return SSL_TLSEXT_ERR_OK
-        }
-        offset += 1 + length
-    }
-    return SSL_TLSEXT_ERR_ALERT_FATAL
+    var name: UnsafeMutablePointer<UInt8>?
+    // The name is that in `supported`, which lives as long as the process.
+    let outcome = SSL_select_next_proto(
+        &name,
+        selectedLength,
+        supported.utf8Start,
+        UInt32(supported.utf8CodeUnitCount),
+        offered,
+        offeredLength
+    )
+    guard outcome == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    selected?.pointee = UnsafePointer(name)
+    return SSL_TLSEXT_ERR_OK
 }

@@ -163,9 +163,7 @@ extension PostgresConnection {
             let action: AnswerQueue<Sent, PostgresRows>.Action
             if let result = PQgetResult(handle) {
                 switch ServerAnswer(owning: result, statement: firstStatement) {
-                case .rows(let rows): action = answers.received(.rows(rows), at: loop.now)
-                case .failed(let error): action = answers.received(.failed(error), at: loop.now)
-                case .aborted: action = answers.received(.aborted, at: loop.now)
+                case .outcome(let outcome): action = answers.received(outcome, at: loop.now)
                 case .sync: action = answers.receivedSync(at: loop.now)
                 case .copyIn:
                     guard case .command(let command, _) = answers.first, case .copy(let copy) = command.work else {

@@ -140,7 +140,7 @@ actor PostgresConnection {
     private func poll() {
         guard isConnecting else { return }
         // libpq closes the socket when it tries the next address, so the loop must have released it before.
-        deregister()
+        loop.deregister(registration.take())
         switch PQconnectPoll(handle) {
         case PGRES_POLLING_READING: watch(.read)
         case PGRES_POLLING_WRITING: watch(.write)
@@ -150,7 +150,7 @@ actor PostgresConnection {
     }
 
     private func opened() {
-        cancelTimer()
+        loop.cancel(timer.take())
         _ = PQsetErrorVerbosity(handle, PQERRORS_DEFAULT)
         guard PQsetnonblocking(handle, 1) == 0, PQenterPipelineMode(handle) == 1 else {
             return close(connectionError())
@@ -178,8 +178,8 @@ actor PostgresConnection {
         guard !isClosed else { return }
         if !answers.isEmpty, PQstatus(handle) == CONNECTION_OK { CancelRequest(handle)?.send() }
         phase = .closed
-        cancelTimer()
-        deregister()
+        loop.cancel(timer.take())
+        loop.deregister(registration.take())
         PQfinish(handle)
         handle = nil
         let unanswered = answers.drain().compactMap { sent -> PostgresCommand? in
@@ -197,18 +197,6 @@ actor PostgresConnection {
     /// Closes the connection after the current call has returned.
     func closeSoon(_ error: PostgresError) {
         loop.schedule(after: .zero) { self.assumeIsolated { $0.close(error) } }
-    }
-
-    private func deregister() {
-        guard let registration else { return }
-        loop.deregister(registration)
-        self.registration = nil
-    }
-
-    func cancelTimer() {
-        guard let timer else { return }
-        loop.cancel(timer)
-        self.timer = nil
     }
 
     /// Returns libpq's message about the connection as an error, for the log.

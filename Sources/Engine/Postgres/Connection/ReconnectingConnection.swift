@@ -70,8 +70,7 @@ final class ReconnectingConnection: @unchecked Sendable {
         loop.preconditionOnLoop()
         reconnection.close()
         handler = nil
-        if let retryTimer { loop.cancel(retryTimer) }
-        retryTimer = nil
+        loop.cancel(retryTimer.take())
         let connection = current
         current = nil
         connection?.assumeIsolated { $0.close(error) }

@@ -2,10 +2,8 @@ import CLibpq
 
 /// The content of one `PGresult`.
 enum ServerAnswer {
-    case rows(PostgresRows)
-    case failed(PostgresError)
-    /// The command was skipped because an earlier command failed.
-    case aborted
+    /// The result of a command.
+    case outcome(Outcome<PostgresRows>)
     /// The end of a sync group.
     case sync
     /// The statement is a `COPY … FROM STDIN`, and the server waits for its data.
@@ -19,13 +17,13 @@ enum ServerAnswer {
     init(owning result: OpaquePointer, statement: StatementText?) {
         switch PQresultStatus(result) {
         case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY, PGRES_SINGLE_TUPLE:
-            self = .rows(PostgresRows(owning: result))
+            self = .outcome(.rows(PostgresRows(owning: result)))
             return
         case PGRES_PIPELINE_SYNC: self = .sync
-        case PGRES_PIPELINE_ABORTED: self = .aborted
+        case PGRES_PIPELINE_ABORTED: self = .outcome(.aborted)
         case PGRES_COPY_IN: self = .copyIn
         case PGRES_COPY_OUT, PGRES_COPY_BOTH: self = .otherCopy
-        default: self = .failed(Self.error(of: result, statement: statement))
+        default: self = .outcome(.failed(Self.error(of: result, statement: statement)))
         }
         PQclear(result)
     }

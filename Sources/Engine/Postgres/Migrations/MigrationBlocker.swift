@@ -3,14 +3,14 @@ struct MigrationBlocker: Sendable, Equatable, CustomStringConvertible {
     /// 0 for a prepared transaction.
     let pid: Int32
     /// `nil` if the role may not see it, as all of these.
-    let application: String?
-    let user: String?
+    var application: String?
+    var user: String?
     /// The start of its transaction, in RFC 3339.
-    let since: String?
+    var since: String?
     /// `active`, `idle in transaction`, …
-    let state: String?
+    var state: String?
     /// The first word of its latest statement.
-    let command: String?
+    var command: String?
 
     var description: String {
         guard pid != 0 else { return "a prepared transaction" }
@@ -45,22 +45,16 @@ struct ListMigrationBlockers: PostgresStatement {
     var parameters: [PostgresValue] { [.int32(pid)] }
 
     static func decode(_ row: PostgresRow) throws -> MigrationBlocker {
-        let (pid, application, user, since, state, command) = try row.decode(
-            Int32.self,
-            String?.self,
-            String?.self,
-            String?.self,
-            String?.self,
-            String?.self
-        )
-        return MigrationBlocker(
-            pid: pid,
-            application: application,
-            user: user,
-            since: since,
-            state: state,
-            command: command
-        )
+        try row.decode { column in
+            try MigrationBlocker(
+                pid: column.next(),
+                application: column.next(),
+                user: column.next(),
+                since: column.next(),
+                state: column.next(),
+                command: column.next()
+            )
+        }
     }
 }
 
@@ -75,13 +69,6 @@ struct ListBlockingProcesses: PostgresStatement {
     var parameters: [PostgresValue] { [.int32(pid)] }
 
     static func decode(_ row: PostgresRow) throws -> MigrationBlocker {
-        MigrationBlocker(
-            pid: try row.decode(Int32.self),
-            application: nil,
-            user: nil,
-            since: nil,
-            state: nil,
-            command: nil
-        )
+        MigrationBlocker(pid: try row.decode(Int32.self))
     }
 }

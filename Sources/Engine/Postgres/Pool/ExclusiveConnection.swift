@@ -157,10 +157,7 @@ actor ExclusiveConnection {
             switch answer {
             case .rows(let rows): command.complete(.success(rows))
             case .failed(let error): command.complete(.failure(error))
-            case .aborted:
-                command.complete(
-                    .failure(PostgresError(.connectionLost, detail: "aborted by the failure of an earlier command"))
-                )
+            case .aborted: command.fail(.connectionLost, "aborted by the failure of an earlier command")
             }
             sendWaiting()
         case .notified:

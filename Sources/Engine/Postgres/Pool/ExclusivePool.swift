@@ -84,8 +84,7 @@ actor ExclusivePool {
 
     func close() {
         isClosing = true
-        if let waitTimer { loop.cancel(waitTimer) }
-        waitTimer = nil
+        loop.cancel(waitTimer.take())
         let failed = waiters
         waiters = []
         for waiter in failed {

@@ -103,8 +103,8 @@ actor PipelinedConnection {
         connection.close(PostgresError(.connectionLost, detail: "the pool has been shut down"))
         lastError = PostgresError(.unavailable, detail: "the pool has been shut down")
         if let hook { loop.removeEndOfTickHook(hook) }
-        if let waitTimer { loop.cancel(waitTimer) }
-        (hook, waitTimer) = (nil, nil)
+        hook = nil
+        loop.cancel(waitTimer.take())
         failWaiting(lastError)
     }
 

@@ -79,11 +79,9 @@ extension PostgresPool {
     /// Rolls back, so that the connection can be leased again. A busy connection is left as it is: it is closed when it
     /// is released, and the server then rolls back.
     private func rollBack(_ session: PostgresSession) async {
-        let isBusy = try? await Promise<Bool>.uninterruptedValue(on: loop) { promise in
-            promise.complete(.success(session.connection.assumeIsolated { $0.isBusy }))
-        }
+        let isBusy = await loop.result { session.connection.assumeIsolated { $0.isBusy } }
         // The statement of a cancelled task is still in flight. Do not wait for it.
-        guard isBusy == false else { return }
+        guard !isBusy else { return }
         _ = try? await session.uninterruptedQuery("ROLLBACK")
     }
 }

@@ -67,20 +67,17 @@ package final class PostgresPool: Sendable {
     ///
     /// A transaction that is still open then loses its connection and is rolled back.
     package func shutdown(within limit: Duration = .seconds(5)) async {
-        do {
-            try await Promise<Void>.uninterruptedValue(on: loop) { promise in
-                let timer = self.loop.schedule(after: limit) {
-                    self.close()
-                    promise.complete(.success(()))
-                }
-                self.whenIdle {
-                    self.loop.cancel(timer)
-                    self.close()
-                    promise.complete(.success(()))
-                }
+        // The promise cannot fail.
+        try? await Promise<Void>.uninterruptedValue(on: loop) { promise in
+            let timer = self.loop.schedule(after: limit) {
+                self.close()
+                promise.complete(.success(()))
             }
-        } catch {
-            // The promise cannot fail.
+            self.whenIdle {
+                self.loop.cancel(timer)
+                self.close()
+                promise.complete(.success(()))
+            }
         }
     }
 

@@ -20,67 +20,61 @@ package struct PostgresValue: Sendable {
 
     /// A `boolean`.
     package static func bool(_ value: Bool?) -> PostgresValue {
-        PostgresValue(type: TypeOID.bool, storage: value.map { .word($0 ? 1 : 0, byteCount: 1) } ?? .null)
+        PostgresValue(TypeOID.bool, value) { .word($0 ? 1 : 0, byteCount: 1) }
     }
 
     /// An `integer`.
     package static func int32(_ value: Int32?) -> PostgresValue {
-        PostgresValue(
-            type: TypeOID.int4,
-            storage: value.map { .word(UInt64(UInt32(bitPattern: $0)), byteCount: 4) } ?? .null
-        )
+        PostgresValue(TypeOID.int4, value) { .word(UInt64(UInt32(bitPattern: $0)), byteCount: 4) }
     }
 
     /// A `bigint`.
     package static func int64(_ value: Int64?) -> PostgresValue {
-        PostgresValue(type: TypeOID.int8, storage: value.map { .word(UInt64(bitPattern: $0), byteCount: 8) } ?? .null)
+        PostgresValue(TypeOID.int8, value) { .word(UInt64(bitPattern: $0), byteCount: 8) }
     }
 
     /// A `double precision`.
     package static func float64(_ value: Double?) -> PostgresValue {
-        PostgresValue(type: TypeOID.float8, storage: value.map { .word($0.bitPattern, byteCount: 8) } ?? .null)
+        PostgresValue(TypeOID.float8, value) { .word($0.bitPattern, byteCount: 8) }
     }
 
     /// A `text`. If it contains a NUL, the statement is rejected before it is sent
     /// (``PostgresError/Code/invalidParameter``).
     package static func text(_ value: String?) -> PostgresValue {
-        PostgresValue(
-            type: TypeOID.text,
-            storage: value.map { BinaryFormat.containsNUL($0) ? .refused(Self.nulInText) : .text($0) } ?? .null
-        )
+        PostgresValue(TypeOID.text, value) { BinaryFormat.containsNUL($0) ? .refused(nulInText) : .text($0) }
     }
 
     /// A `bytea`.
     package static func bytes(_ value: [UInt8]?) -> PostgresValue {
-        PostgresValue(type: TypeOID.bytea, storage: value.map { .bytes($0) } ?? .null)
+        PostgresValue(TypeOID.bytea, value) { .bytes($0) }
     }
 
     /// A `uuid`.
     package static func uuid(_ value: UUID?) -> PostgresValue {
-        PostgresValue(
-            type: TypeOID.uuid,
-            storage: value.map { uuid in .bytes(withUnsafeBytes(of: uuid.uuid) { Array($0) }) } ?? .null
-        )
+        PostgresValue(TypeOID.uuid, value) { uuid in .bytes(withUnsafeBytes(of: uuid.uuid) { Array($0) }) }
     }
 
     /// A `timestamp with time zone`, to the microsecond.
     package static func timestamp(_ value: Date?) -> PostgresValue {
-        guard let value else { return PostgresValue(type: TypeOID.timestamptz, storage: .null) }
-        let microseconds = BinaryFormat.microseconds(of: value)
-        return PostgresValue(
-            type: TypeOID.timestamptz,
-            storage: microseconds.map { .word(UInt64(bitPattern: $0), byteCount: 8) } ?? .refused(Self.dateOutOfRange)
-        )
+        PostgresValue(TypeOID.timestamptz, value) { date in
+            guard let microseconds = BinaryFormat.microseconds(of: date) else { return .refused(dateOutOfRange) }
+            return .word(UInt64(bitPattern: microseconds), byteCount: 8)
+        }
     }
 
     /// A `jsonb`, from the UTF-8 text of a JSON value. The server checks it.
     package static func jsonb(_ value: [UInt8]?) -> PostgresValue {
-        PostgresValue(
-            type: TypeOID.jsonb,
-            storage: value.map { .bytes([BinaryFormat.jsonbVersion] + $0) } ?? .null
-        )
+        PostgresValue(TypeOID.jsonb, value) { .bytes([BinaryFormat.jsonbVersion] + $0) }
     }
 
     static let nulInText = "a text contains a NUL character"
     static let dateOutOfRange = "a date is outside the range of a timestamp"
+}
+
+extension PostgresValue {
+    /// Creates NULL, or the value that `storage` returns.
+    @inline(__always)
+    private init<Value>(_ type: UInt32, _ value: Value?, _ storage: (Value) -> Storage) {
+        self.init(type: type, storage: value.map(storage) ?? .null)
+    }
 }

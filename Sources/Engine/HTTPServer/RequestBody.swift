@@ -25,17 +25,12 @@ package struct RequestBody: AsyncSequence, Sendable {
 final class RequestBodyBuffer: @unchecked Sendable {
     // Used only on its loop, which every method checks.
 
-    private enum End {
-        case complete
-        case failed(any Error)
-    }
-
     /// The number of bytes beyond which the connection is not read: one read of the socket.
     private static let maximumBufferedBytes = 64 * 1024
 
     let loop: EventLoop
     private var bytes: [UInt8] = []
-    private var end: End?
+    private var end: Result<Void, any Error>?
     private var reader: Promise<[UInt8]?>?
     /// Notifies the connection that the handler wants more bytes. `nil` once the body has ended.
     private var onRead: (() -> Void)?
@@ -62,25 +57,15 @@ final class RequestBodyBuffer: @unchecked Sendable {
         reader.complete(.success(drainBytes()))
     }
 
-    /// Marks the body as complete.
-    func finish() {
-        end(.complete)
-    }
-
-    /// Ends the body with an error. Has no effect if the body has already ended.
-    func fail(_ error: any Error) {
-        end(.failed(error))
-    }
-
-    private func end(_ end: End) {
+    /// Ends the body: complete, or with an error. Has no effect if the body has already ended.
+    func finish(_ result: Result<Void, any Error>) {
         loop.preconditionOnLoop()
-        guard self.end == nil else { return }
-        self.end = end
+        guard end == nil else { return }
+        end = result
         onRead = nil
         deliver()
-        guard let reader else { return }
-        self.reader = nil
-        answer(reader, end)
+        reader?.complete(result.map { nil })
+        reader = nil
     }
 
     // MARK: Calls by the handler
@@ -90,7 +75,7 @@ final class RequestBodyBuffer: @unchecked Sendable {
         if !bytes.isEmpty {
             promise.complete(.success(drainBytes()))
         } else if let end {
-            answer(promise, end)
+            promise.complete(end.map { nil })
         } else {
             precondition(reader == nil || reader?.isAbandoned == true, "a body must be read by one task at a time")
             reader = promise
@@ -103,12 +88,5 @@ final class RequestBodyBuffer: @unchecked Sendable {
         var taken: [UInt8] = []
         swap(&taken, &bytes)
         return taken
-    }
-
-    private func answer(_ promise: Promise<[UInt8]?>, _ end: End) {
-        switch end {
-        case .complete: promise.complete(.success(nil))
-        case .failed(let error): promise.complete(.failure(error))
-        }
     }
 }
