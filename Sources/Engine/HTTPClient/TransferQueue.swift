@@ -1,5 +1,4 @@
 import EventLoop
-import HTTPTypes
 import Net
 
 /// The requests of a client: those in flight, those that wait for a connection, and their timeouts.

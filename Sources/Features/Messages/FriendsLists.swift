@@ -6,7 +6,6 @@ import KakaoAPI
 import Locking
 import Postgres
 import Runtime
-import ServiceKit
 
 /// The friends lists of senders, in which Kakao names friends by uuid. A list is read when a message needs it, and cached for
 /// ten minutes.

@@ -1,6 +1,5 @@
 import JSON
 import Schemas
-import ServiceKit
 import Sharing
 
 // The columns of a message's content.

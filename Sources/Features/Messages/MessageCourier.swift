@@ -5,7 +5,6 @@ import HTTPTypes
 import JSON
 import KakaoAPI
 import Runtime
-import ServiceKit
 import Sharing
 
 /// Makes the requests that send messages, with the tokens of their senders.

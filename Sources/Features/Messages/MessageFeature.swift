@@ -1,8 +1,6 @@
 package import Accounts
 package import Endpoints
-import EventLoop
 import KakaoAPI
-import Locking
 package import Postgres
 package import Runtime
 package import ServiceKit

@@ -6,7 +6,6 @@ import HTTPTypes
 import KakaoAPI
 import Runtime
 import Schemas
-import ServiceKit
 import Sharing
 import Templates
 

@@ -6,7 +6,6 @@ import JSON
 import Postgres
 import Runtime
 import Schemas
-import ServiceKit
 import Sharing
 import Templates
 

@@ -2,7 +2,6 @@ import DequeModule
 import Endpoints
 import EventLoop
 import FoundationEssentials
-import HTTPServer
 import KakaoAPI
 import Logging
 import Postgres

@@ -4,7 +4,6 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import Postgres
-import ServiceKit
 
 /// A message that counts against the quotas of a day.
 package struct MessageReservation: Sendable {

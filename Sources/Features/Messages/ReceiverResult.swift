@@ -1,6 +1,5 @@
 import Endpoints
 import HTTPClient
-import HTTPServer
 import KakaoAPI
 import Runtime
 

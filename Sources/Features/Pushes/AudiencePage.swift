@@ -1,5 +1,4 @@
 import FoundationEssentials
-import KakaoAPI
 import Postgres
 
 /// A page of an audience: the users that one step of the preparation reads.

@@ -1,4 +1,3 @@
-import Endpoints
 package import JSON
 import Schemas
 

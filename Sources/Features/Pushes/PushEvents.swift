@@ -1,7 +1,6 @@
 import EventLoop
 import HTTPServer
 import HTTPTypes
-import JSON
 import Locking
 import Schemas
 import ServiceLifecycle

@@ -3,7 +3,6 @@ import EventLoop
 import FoundationEssentials
 import HTTPServer
 import HTTPTypes
-import Logging
 import Postgres
 import Runtime
 import Schemas

@@ -3,7 +3,6 @@ import Crypto
 import EventLoop
 import FoundationEssentials
 import JSON
-import Schemas
 import Server
 import Settings
 

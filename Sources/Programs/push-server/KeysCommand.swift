@@ -1,9 +1,7 @@
 import ArgumentParser
-import Crypto
 import Endpoints
 import FoundationEssentials
 import Identity
-import Schemas
 import Server
 
 struct KeysCommand: AsyncParsableCommand {

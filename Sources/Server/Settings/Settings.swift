@@ -10,7 +10,6 @@ package import Logging
 package import Messages
 import Net
 package import Pushes
-import ServiceKit
 package import Settings
 package import Sharing
 package import Status

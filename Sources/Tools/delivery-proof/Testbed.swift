@@ -2,7 +2,6 @@ import EventLoop
 import FoundationEssentials
 import Glibc
 import HTTPClient
-import KakaoSandbox
 import Locking
 import Logging
 import Postgres

@@ -1,4 +1,3 @@
-import EventLoop
 import Glibc
 
 /// The bytes waiting to be sent on a socket, in order.

@@ -3,7 +3,6 @@ import FoundationEssentials
 import KakaoAPI
 import Postgres
 import Runtime
-import ServiceKit
 import Sharing
 
 /// Locks the quotas of the current day until the transaction ends, so that reservations are made one after the other. Each

@@ -3,7 +3,6 @@ import FoundationEssentials
 import JSON
 import Postgres
 import Runtime
-import ServiceKit
 import Sharing
 
 /// Stores a message with its receivers, unless its idempotency key is in use. Returns whether it is stored.

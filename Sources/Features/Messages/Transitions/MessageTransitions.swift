@@ -1,5 +1,3 @@
-import Postgres
-
 /// An event that changes a message, by a statement in this folder.
 enum MessageEvent: CaseIterable, Sendable {
     /// The result of the last receiver is stored: ``FinishMessages``.

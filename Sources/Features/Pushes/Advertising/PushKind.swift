@@ -1,6 +1,5 @@
 import JSON
 import KakaoAPI
-import Schemas
 
 /// The purpose of a push. The law has rules for advertising.
 package enum PushKind: String, CaseIterable, Sendable {

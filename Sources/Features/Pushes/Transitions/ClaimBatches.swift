@@ -1,5 +1,4 @@
 import FoundationEssentials
-import KakaoAPI
 import Postgres
 
 extension BatchStore {

@@ -1,4 +1,3 @@
-import HTTPClient
 import HTTPTypes
 import Locking
 import Net

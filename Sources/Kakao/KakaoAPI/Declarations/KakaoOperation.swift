@@ -1,4 +1,3 @@
-import HTTPClient
 package import HTTPTypes
 package import Net
 package import Schemas

@@ -1,5 +1,4 @@
 import HTTPServer
-import HTTPTypes
 import Net
 
 /// Kakao's notice that a user has unlinked the app (Kakao Login, "Unlink webhook").

@@ -1,4 +1,3 @@
-import HTTPClient
 import HTTPServer
 import HTTPTypes
 import JSON

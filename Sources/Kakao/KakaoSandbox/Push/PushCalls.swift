@@ -1,6 +1,5 @@
 import JSON
 import KakaoAPI
-import Schemas
 
 /// The key of a device among the devices of a user.
 struct DeviceKey: Equatable, Sendable {

@@ -1,6 +1,5 @@
 import HTTPServer
 import JSON
-import KakaoAPI
 import Net
 import Templates
 

@@ -1,6 +1,5 @@
 import JSON
 import KakaoAPI
-import Schemas
 import Templates
 
 /// KakaoTalk Sharing: the validation of templates, and images for messages.

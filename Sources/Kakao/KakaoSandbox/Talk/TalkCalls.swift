@@ -1,7 +1,6 @@
 import JSON
 import KakaoAPI
 import Locking
-import Schemas
 import Templates
 
 /// KakaoTalk: profiles, friends, channels, and messages, which read and change ``TalkStore`` and ``AppUsers``.

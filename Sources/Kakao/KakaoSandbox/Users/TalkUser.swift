@@ -1,5 +1,3 @@
-import KakaoAPI
-
 /// What KakaoTalk knows of a user, whether or not the user is linked to the app.
 struct TalkUser: Sendable {
     /// Whether the user uses KakaoTalk.

@@ -1,10 +1,8 @@
 import EventLoop
-import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
 import Net
-import Schemas
 
 /// A client of the HTTP API of a running server, with an operator key.
 struct ServerClient: Sendable {

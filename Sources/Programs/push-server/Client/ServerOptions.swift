@@ -1,7 +1,6 @@
 import ArgumentParser
 import EventLoop
 import FoundationEssentials
-import HTTPClient
 import Settings
 
 /// The options for the server to call and its key, shared by all commands that call a server.

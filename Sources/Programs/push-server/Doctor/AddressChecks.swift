@@ -8,7 +8,6 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import Net
-import Postgres
 import Server
 import Settings
 

@@ -1,6 +1,5 @@
 import Accounts
 import Crypto
-import EventLoop
 import HTTPClient
 import HTTPTypes
 import KakaoAPI

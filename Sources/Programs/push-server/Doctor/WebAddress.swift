@@ -42,7 +42,7 @@ struct WebAddress {
     /// (IANA, "IPv4 Special-Purpose Address Registry" and "IPv6 Special-Purpose Address Registry").
     static func isPublic(_ address: String) -> Bool {
         guard let bits = SocketAddress(address)?.bits else { return false }
-        let octets = [bits.high, bits.low].flatMap { half in withUnsafeBytes(of: half.bigEndian) { Array($0) } }
+        let octets = withUnsafeBytes(of: bits.bigEndian) { Array($0) }
         // An IPv4 address, which is within an IPv6 prefix: mapped (RFC 4291 §2.5.5.2) or translated (RFC 6052).
         let isMapped = octets.prefix(12) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
         let isTranslated = octets.prefix(12) == [0, 0x64, 0xFF, 0x9B, 0, 0, 0, 0, 0, 0, 0, 0]

@@ -1,5 +1,4 @@
 import Pushes
-import Schemas
 
 /// The rate in users per second at which a push is sent, over the last seconds. Pure.
 struct RateMeter {

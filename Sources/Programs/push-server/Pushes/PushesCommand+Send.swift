@@ -3,7 +3,6 @@ import FoundationEssentials
 import JSON
 import Pushes
 import Runtime
-import Schemas
 import Settings
 
 extension PushesCommand {

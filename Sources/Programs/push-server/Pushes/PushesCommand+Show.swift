@@ -1,8 +1,6 @@
 import ArgumentParser
-import FoundationEssentials
 import JSON
 import Pushes
-import Schemas
 
 extension PushesCommand {
     struct List: ServerCommand {

@@ -1,6 +1,5 @@
 import JSON
 import Pushes
-import Schemas
 
 /// A push, parsed from the server's JSON. Pure.
 struct ShownPush: Equatable {

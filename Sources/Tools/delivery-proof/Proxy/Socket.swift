@@ -1,7 +1,6 @@
 import CLinux
 import EventLoop
 import Glibc
-import Net
 
 /// The socket calls of the proxies. All sockets are non-blocking.
 enum Socket {

@@ -1,4 +1,3 @@
-import HTTPClient
 import HTTPTypes
 import JSON
 import Net
