@@ -6,6 +6,7 @@ import HTTPServer
 package import KakaoSandbox
 package import LogOutput
 import Logging
+package import PrivatePostgres
 import Pushes
 package import Runtime
 package import Server
@@ -170,6 +171,17 @@ package func withDatabaseAndKakao(
     }
 }
 
+/// Runs `body` with a PostgreSQL server that the test may stop, its URL, and a sandbox.
+package func withClusterAndKakao(
+    _ body: (PostgresCluster, String, TestKakao) async throws -> Void
+) async throws {
+    try await Slots.servers.with {
+        try await TestCluster.with { cluster, url in
+            try await TestKakao.with { kakao in try await body(cluster, url, kakao) }
+        }
+    }
+}
+
 /// Runs `body` with a server, its database and its sandbox.
 package func withService(
     _ adjust: (inout Settings) -> Void = { _ in },
@@ -197,19 +209,31 @@ package func withService(
 /// has the settings of ``Settings/test(_:kakao:)`` and runs until the process ends.
 ///
 /// `body` only reads, or makes requests that are rejected. It must not change what another test could see (rows, settings,
-/// the sandbox's users and faults), and must not look at the log or at metrics, which have those of other tests too.
+/// the sandbox's users and faults), must not present invalid keys, for which its address would have to wait, and must not
+/// look at the log or at metrics, which have those of other tests too.
 package func withSharedService(_ body: (TestService) async throws -> Void) async throws {
-    try await body(TestService.shared.value)
+    try await SharedService.ofAllSuites.with(body)
 }
 
-extension TestService {
-    fileprivate static let shared = Task.detached {
+/// A server that tests share, as ``withSharedService(_:)`` describes. A suite whose tests count rows or calls has one of its
+/// own.
+package struct SharedService: Sendable {
+    fileprivate static let ofAllSuites = SharedService()
+
+    private let service = Task.detached {
         let database = try await TestDatabase.create().database
         let kakao = try TestKakao.start(loops: EventLoopGroup(count: 1))
         let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
         let log = CollectedLog()
         let server = try await RunningServer.start(settings, log: log)
         return TestService(database: database, kakao: kakao, settings: settings, server: server, log: log)
+    }
+
+    /// Starts a server in the background.
+    package init() {}
+
+    package func with(_ body: (TestService) async throws -> Void) async throws {
+        try await body(service.value)
     }
 }
 

@@ -208,7 +208,7 @@ import Testing
 
     @Test("Without an encryption key, operations name the setting")
     func disabled() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let answers = [
                 try await service.api.post("/v1/login/code", json: Self.body("x")),
                 try await service.api.post("/v1/login/tickets", json: ["ticket": "x"]),

@@ -476,7 +476,7 @@ import Testing
 
     @Test("Without an app key the endpoint does not exist")
     func noKey() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let token = try await service.kakao.sandbox.token(of: AccountEvent(userID: 1))
             #expect(try await Self.post(service, token).status == 404)
         }

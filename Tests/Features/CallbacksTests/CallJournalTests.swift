@@ -26,20 +26,6 @@ import Testing
         "app_id": "123456", "user_id": "1", "referrer_type": "UNLINK_FROM_APPS",
     ]
 
-    private static func withCluster(_ body: (PostgresCluster, String) async throws -> Void) async throws {
-        try await Slots.servers.with {
-            let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
-            let url = try await cluster.start()
-            do {
-                try await body(cluster, url)
-            } catch {
-                await cluster.stop(.immediate)
-                throw error
-            }
-            await cluster.stop(.immediate)
-        }
-    }
-
     private static func settings(_ database: String, _ kakao: TestKakao, journal: String?) -> Settings {
         var settings = Settings.test(database, kakao: kakao.sandbox.url)
         settings.kakao.appID = 123_456
@@ -108,151 +94,145 @@ import Testing
         "While PostgreSQL is down, Kakao's calls are accepted and the server is ready; later all are stored once"
     )
     func outage() async throws {
-        try await Self.withCluster { cluster, url in
-            try await TestKakao.with { kakao in
-                let folder = try Self.folder()
-                let log = CollectedLog()
-                try await RunningServer.with(Self.settings(url, kakao, journal: folder), log: log) { api in
-                    #expect(try await api.register(1, "token").status == 200)
-                    #expect(try await Self.callback(api, "before") == 200)
-                    await cluster.stop(.fast)
-                    try await eventually("the status reports it") {
-                        try await api.get("/v1/status").json?["database"]?["up"] == false
-                    }
-                    for number in 0..<20 { #expect(try await Self.callback(api, "during-\(number / 2)") == 200) }
-                    #expect(try await Self.callback(api, "before") == 200)
-                    // A callback without a resource id is stored each time.
-                    #expect(try await Self.callback(api, nil) == 200)
-                    #expect(
-                        try await Self.kakao(api).post("/kakao/unlink", form: ["app_id": "123456", "user_id": "2"])
-                            .status == 200
-                    )
-                    for _ in 0..<2 { #expect(try await Self.report(api, "token", at: 4_000_000_000_000) == 200) }
-                    // Invalid calls are not accepted.
-                    #expect(try await api.with("KakaoAK wrong").get(Self.callbackPath).status == 401)
-                    #expect(try await Self.kakao(api).get(Self.callbackPath).status == 400)
-
-                    let status = try await api.get("/v1/status").json
-                    #expect(status?["journal"]?["records"] == 25)
-                    #expect(Double(status?["journal"]?["oldest_seconds"]?.number?.text ?? "") ?? 0 > 0)
-                    #expect(status?["backlog"]?["batches"] == .null)
-                    #expect(try await api.metrics().value("kakao_push_journal_records") == 25)
-                    #expect(try await api.metrics().value("kakao_push_journal_open") == 1)
-                    try await eventually("readiness reports it") {
-                        let ready = try await api.get("/readyz")
-                        #expect(ready.status == 200)
-                        return ready.json?["checks"]?["database"] == "unreachable"
-                    }
-                    #expect(try await api.register(2, "other").status == 503)
-
-                    let returned = Date.ISO8601FormatStyle(includingFractionalSeconds: true).format(Date())
-                    try await cluster.start()
-                    try await eventually("all are replayed") {
-                        try await api.get("/v1/status").json?["journal"]?["records"] == 0
-                    }
-                    let items = try await Self.read(api, "/v1/link/callbacks", ["limit": "1000"])?["items"]?.array ?? []
-                    #expect(items.count == 12)
-                    #expect(Set(items.compactMap { $0["resource_id"]?.string }).count == 11)
-                    #expect(items.allSatisfy { $0["args"] == ["이름": "값 \u{1F600} \"\\"] && $0["template_id"] == 5 })
-                    // A callback that waited in the journal counts once.
-                    let counted = try await Self.read(api, "/v1/link/stats")?["items"]?.array ?? []
-                    #expect(counted.reduce(0) { $0 + ($1["arrivals"]?.integer ?? 0) } == 12)
-                    // Replayed calls are found by `stored_since`, and the lists show when they were received.
-                    let late = try await Self.read(api, "/v1/link/callbacks", ["stored_since": returned])
-                    #expect(late?["items"]?.array?.count == 11)
-                    for item in late?["items"]?.array ?? [] {
-                        #expect((item["received_at"]?.string ?? "") < (item["stored_at"]?.string ?? ""))
-                    }
-                    let events = try await Self.read(api, "/v1/events", ["stored_since": returned])
-                    #expect(events?["items"]?.array?.map { $0["user_id"] } == ["2"])
-                    let devices = try await Self.read(api, "/v1/users/1/devices")
-                    #expect(devices?["items"]?[0]?["failures"] == 1)
-                    try await eventually("calls are stored at once again") {
-                        _ = try await Self.callback(api, "after")
-                        return try await api.get("/v1/status").json?["journal"]?["records"] == 0
-                    }
+        try await withClusterAndKakao { cluster, url, kakao in
+            let folder = try Self.folder()
+            let log = CollectedLog()
+            try await RunningServer.with(Self.settings(url, kakao, journal: folder), log: log) { api in
+                #expect(try await api.register(1, "token").status == 200)
+                #expect(try await Self.callback(api, "before") == 200)
+                await cluster.stop(.fast)
+                try await eventually("the status reports it") {
+                    try await api.get("/v1/status").json?["database"]?["up"] == false
                 }
+                for number in 0..<20 { #expect(try await Self.callback(api, "during-\(number / 2)") == 200) }
+                #expect(try await Self.callback(api, "before") == 200)
+                // A callback without a resource id is stored each time.
+                #expect(try await Self.callback(api, nil) == 200)
                 #expect(
-                    !log.messages.contains {
-                        $0.hasPrefix("Journal record rejected") || $0.hasPrefix("Journal replay failed")
-                    }
+                    try await Self.kakao(api).post("/kakao/unlink", form: ["app_id": "123456", "user_id": "2"])
+                        .status == 200
                 )
-                let left = try FileManager.default.contentsOfDirectory(atPath: folder)
-                #expect(left == ["rejected"])
+                for _ in 0..<2 { #expect(try await Self.report(api, "token", at: 4_000_000_000_000) == 200) }
+                // Invalid calls are not accepted.
+                #expect(try await api.with("KakaoAK wrong").get(Self.callbackPath).status == 401)
+                #expect(try await Self.kakao(api).get(Self.callbackPath).status == 400)
+
+                let status = try await api.get("/v1/status").json
+                #expect(status?["journal"]?["records"] == 25)
+                #expect(Double(status?["journal"]?["oldest_seconds"]?.number?.text ?? "") ?? 0 > 0)
+                #expect(status?["backlog"]?["batches"] == .null)
+                #expect(try await api.metrics().value("kakao_push_journal_records") == 25)
+                #expect(try await api.metrics().value("kakao_push_journal_open") == 1)
+                try await eventually("readiness reports it") {
+                    let ready = try await api.get("/readyz")
+                    #expect(ready.status == 200)
+                    return ready.json?["checks"]?["database"] == "unreachable"
+                }
+                #expect(try await api.register(2, "other").status == 503)
+
+                let returned = Date.ISO8601FormatStyle(includingFractionalSeconds: true).format(Date())
+                try await cluster.start()
+                try await eventually("all are replayed") {
+                    try await api.get("/v1/status").json?["journal"]?["records"] == 0
+                }
+                let items = try await Self.read(api, "/v1/link/callbacks", ["limit": "1000"])?["items"]?.array ?? []
+                #expect(items.count == 12)
+                #expect(Set(items.compactMap { $0["resource_id"]?.string }).count == 11)
+                #expect(items.allSatisfy { $0["args"] == ["이름": "값 \u{1F600} \"\\"] && $0["template_id"] == 5 })
+                // A callback that waited in the journal counts once.
+                let counted = try await Self.read(api, "/v1/link/stats")?["items"]?.array ?? []
+                #expect(counted.reduce(0) { $0 + ($1["arrivals"]?.integer ?? 0) } == 12)
+                // Replayed calls are found by `stored_since`, and the lists show when they were received.
+                let late = try await Self.read(api, "/v1/link/callbacks", ["stored_since": returned])
+                #expect(late?["items"]?.array?.count == 11)
+                for item in late?["items"]?.array ?? [] {
+                    #expect((item["received_at"]?.string ?? "") < (item["stored_at"]?.string ?? ""))
+                }
+                let events = try await Self.read(api, "/v1/events", ["stored_since": returned])
+                #expect(events?["items"]?.array?.map { $0["user_id"] } == ["2"])
+                let devices = try await Self.read(api, "/v1/users/1/devices")
+                #expect(devices?["items"]?[0]?["failures"] == 1)
+                try await eventually("calls are stored at once again") {
+                    _ = try await Self.callback(api, "after")
+                    return try await api.get("/v1/status").json?["journal"]?["records"] == 0
+                }
             }
+            #expect(
+                !log.messages.contains {
+                    $0.hasPrefix("Journal record rejected") || $0.hasPrefix("Journal replay failed")
+                }
+            )
+            let left = try FileManager.default.contentsOfDirectory(atPath: folder)
+            #expect(left == ["rejected"])
         }
     }
 
     @Test("A server that starts without PostgreSQL is ready, and accepts only Kakao's calls")
     func startedWithout() async throws {
-        try await Self.withCluster { cluster, url in
-            try await TestKakao.with { kakao in
-                await cluster.stop(.fast)
-                let settings = Self.settings(url, kakao, journal: try Self.folder())
-                let first = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
-                var api = TestClient(url: first.url)
-                for number in 0..<5 { #expect(try await Self.callback(api, "\(number)") == 200) }
-                #expect(try await Self.kakao(api).get("/kakao/unlink", Self.unlink).status == 200)
-                #expect(try await Self.report(api, "token") == 200)
-                #expect(try await api.with(nil).post("/kakao/push/feedback/wrong").status == 404)
-                #expect(try await api.register(1, "token").status == 503)
-                #expect(try await api.get("/readyz").status == 200)
-                try await first.stop()
+        try await withClusterAndKakao { cluster, url, kakao in
+            await cluster.stop(.fast)
+            let settings = Self.settings(url, kakao, journal: try Self.folder())
+            let first = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+            var api = TestClient(url: first.url)
+            for number in 0..<5 { #expect(try await Self.callback(api, "\(number)") == 200) }
+            #expect(try await Self.kakao(api).get("/kakao/unlink", Self.unlink).status == 200)
+            #expect(try await Self.report(api, "token") == 200)
+            #expect(try await api.with(nil).post("/kakao/push/feedback/wrong").status == 404)
+            #expect(try await api.register(1, "token").status == 503)
+            #expect(try await api.get("/readyz").status == 200)
+            try await first.stop()
 
-                var second = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
-                api = TestClient(url: second.url)
-                #expect(try await Self.callback(api, "4") == 200)
-                try await eventually("the files of the first server are adopted") {
-                    if try await api.get("/v1/status").json?["journal"]?["records"] == 8 { return true }
-                    // A process that another test started just then held the lock of a file until it executed its program. A
-                    // server without a database adopts files only when it starts.
-                    try await second.stop()
-                    second = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
-                    api = TestClient(url: second.url)
-                    return false
-                }
-                try await cluster.start()
-                try await eventually("all are replayed") {
-                    try await api.get("/v1/status").json?["journal"]?["records"] == 0
-                }
-                #expect(try await Self.read(api, "/v1/link/callbacks")?["items"]?.array?.count == 5)
-                #expect(try await Self.read(api, "/v1/events")?["items"]?.array?.count == 1)
+            var second = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+            api = TestClient(url: second.url)
+            #expect(try await Self.callback(api, "4") == 200)
+            try await eventually("the files of the first server are adopted") {
+                if try await api.get("/v1/status").json?["journal"]?["records"] == 8 { return true }
+                // A process that another test started just then held the lock of a file until it executed its program. A
+                // server without a database adopts files only when it starts.
                 try await second.stop()
+                second = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+                api = TestClient(url: second.url)
+                return false
             }
+            try await cluster.start()
+            try await eventually("all are replayed") {
+                try await api.get("/v1/status").json?["journal"]?["records"] == 0
+            }
+            #expect(try await Self.read(api, "/v1/link/callbacks")?["items"]?.array?.count == 5)
+            #expect(try await Self.read(api, "/v1/events")?["items"]?.array?.count == 1)
+            try await second.stop()
         }
     }
 
     @Test("A user who unlinks during an outage and registers after it keeps the new device and loses the old one")
     func unlinkThenRegister() async throws {
-        try await Self.withCluster { cluster, url in
-            try await TestKakao.with { kakao in
-                let settings = Self.settings(url, kakao, journal: try Self.folder())
-                try await RunningServer.with(settings) { (api: TestClient) async throws in
-                    #expect(try await api.register(1, "old", device: "old").status == 200)
-                    #expect(try await api.register(1, "same", device: "same").status == 200)
-                    await cluster.stop(.fast)
-                    #expect(try await Self.kakao(api).get("/kakao/unlink", Self.unlink).status == 200)
+        try await withClusterAndKakao { cluster, url, kakao in
+            let settings = Self.settings(url, kakao, journal: try Self.folder())
+            try await RunningServer.with(settings) { (api: TestClient) async throws in
+                #expect(try await api.register(1, "old", device: "old").status == 200)
+                #expect(try await api.register(1, "same", device: "same").status == 200)
+                await cluster.stop(.fast)
+                #expect(try await Self.kakao(api).get("/kakao/unlink", Self.unlink).status == 200)
+            }
+            try await cluster.start()
+            // A server without a journal, so that the registration precedes the replay.
+            try await RunningServer.with(Self.settings(url, kakao, journal: nil)) {
+                (api: TestClient) async throws in
+                #expect(try await api.register(1, "new", device: "new").status == 200)
+                // A repeated registration counts from its own time.
+                #expect(try await api.register(1, "same", device: "same").status == 200)
+            }
+            try await RunningServer.with(settings) { api in
+                try await eventually("it is replayed") {
+                    try await api.get("/v1/status").json?["journal"]?["records"] == 0
                 }
-                try await cluster.start()
-                // A server without a journal, so that the registration precedes the replay.
-                try await RunningServer.with(Self.settings(url, kakao, journal: nil)) {
-                    (api: TestClient) async throws in
-                    #expect(try await api.register(1, "new", device: "new").status == 200)
-                    // A repeated registration counts from its own time.
-                    #expect(try await api.register(1, "same", device: "same").status == 200)
+                try await eventually("the old device is removed at Kakao") {
+                    try await kakao.tokens(of: 1).sorted() == ["new gcm new", "same gcm same"]
                 }
-                try await RunningServer.with(settings) { api in
-                    try await eventually("it is replayed") {
-                        try await api.get("/v1/status").json?["journal"]?["records"] == 0
-                    }
-                    try await eventually("the old device is removed at Kakao") {
-                        try await kakao.tokens(of: 1).sorted() == ["new gcm new", "same gcm same"]
-                    }
-                    let tokens = try await api.get("/v1/push/tokens", ["uuid": "1"]).json?.array
-                    #expect(Set(tokens?.compactMap { $0["push_token"]?.string } ?? []) == ["new", "same"])
-                    // The event itself is stored.
-                    #expect(try await api.get("/v1/events").json?["items"]?.array?.count == 1)
-                }
+                let tokens = try await api.get("/v1/push/tokens", ["uuid": "1"]).json?.array
+                #expect(Set(tokens?.compactMap { $0["push_token"]?.string } ?? []) == ["new", "same"])
+                // The event itself is stored.
+                #expect(try await api.get("/v1/events").json?["items"]?.array?.count == 1)
             }
         }
     }
@@ -294,46 +274,44 @@ import Testing
 
     @Test("A commit whose response is lost counts once, even if other calls precede the replay")
     func lostResponse() async throws {
-        try await Self.withCluster { cluster, url in
-            try await TestKakao.with { kakao in
-                let relay = try DatabaseRelay(to: url)
-                defer { relay.stop() }
-                let pool = try await Shared.pool(url)
-                var settings = Self.settings(relay.url, kakao, journal: try Self.folder())
-                settings.journal.fileOperations = Self.quickDisk
-                try await RunningServer.with(settings) { api in
-                    #expect(try await api.register(1, "token").status == 200)
-                    relay.loseAnswers()
-                    async let callback = Self.callback(api, "lost")
-                    async let nameless = Self.callback(api, nil)
-                    async let unlink = Self.kakao(api).get("/kakao/unlink", ["app_id": "123456", "user_id": "9"]).status
-                    async let report = Self.report(api, "token", at: 4_000_000_000_000)
-                    #expect(try await [callback, nameless, unlink, report] == [200, 200, 200, 200])
-                    // The calls were committed, and are in the journal as well. An unlink has several statements, of
-                    // which the first got no response.
-                    #expect(try await Self.count(pool, "link_callbacks") == 2)
-                    #expect(try await Self.count(pool, "events") == 0)
-                    #expect(try await Self.failures(pool) == 1)
-                    #expect(try await api.get("/v1/status").json?["journal"]?["records"] == 4)
-                    // Another failure is reported in between.
-                    try await pool.write(
-                        """
-                        UPDATE devices
-                        SET failures = failures + 1,
-                            failure_dates = failure_dates || last_failure_at + interval '1 hour',
-                            last_failure_at = last_failure_at + interval '1 hour'
-                        """
-                    )
-                    relay.reset()
-                    try await eventually("all are replayed") {
-                        try await api.get("/v1/status").json?["journal"]?["records"] == 0
-                    }
-                    #expect(try await Self.count(pool, "link_callbacks") == 2)
-                    #expect(try await Self.count(pool, "events") == 1)
-                    #expect(try await Self.failures(pool) == 2)
+        try await withClusterAndKakao { cluster, url, kakao in
+            let relay = try DatabaseRelay(to: url)
+            defer { relay.stop() }
+            let pool = try await Shared.pool(url)
+            var settings = Self.settings(relay.url, kakao, journal: try Self.folder())
+            settings.journal.fileOperations = Self.quickDisk
+            try await RunningServer.with(settings) { api in
+                #expect(try await api.register(1, "token").status == 200)
+                relay.loseAnswers()
+                async let callback = Self.callback(api, "lost")
+                async let nameless = Self.callback(api, nil)
+                async let unlink = Self.kakao(api).get("/kakao/unlink", ["app_id": "123456", "user_id": "9"]).status
+                async let report = Self.report(api, "token", at: 4_000_000_000_000)
+                #expect(try await [callback, nameless, unlink, report] == [200, 200, 200, 200])
+                // The calls were committed, and are in the journal as well. An unlink has several statements, of
+                // which the first got no response.
+                #expect(try await Self.count(pool, "link_callbacks") == 2)
+                #expect(try await Self.count(pool, "events") == 0)
+                #expect(try await Self.failures(pool) == 1)
+                #expect(try await api.get("/v1/status").json?["journal"]?["records"] == 4)
+                // Another failure is reported in between.
+                try await pool.write(
+                    """
+                    UPDATE devices
+                    SET failures = failures + 1,
+                        failure_dates = failure_dates || last_failure_at + interval '1 hour',
+                        last_failure_at = last_failure_at + interval '1 hour'
+                    """
+                )
+                relay.reset()
+                try await eventually("all are replayed") {
+                    try await api.get("/v1/status").json?["journal"]?["records"] == 0
                 }
-                await pool.shutdown()
+                #expect(try await Self.count(pool, "link_callbacks") == 2)
+                #expect(try await Self.count(pool, "events") == 1)
+                #expect(try await Self.failures(pool) == 2)
             }
+            await pool.shutdown()
         }
     }
 
@@ -476,67 +454,65 @@ import Testing
         "Under load with duplicates, outages and kills of the server, each callback answered 200 is stored once"
     )
     func load() async throws {
-        try await Self.withCluster { cluster, url in
-            try await TestKakao.with { kakao in
-                var environment = [
-                    "DATABASE_URL": url, "OPERATOR_KEY": Keys.operator, "KAKAO_ADMIN_KEY": Keys.admin,
-                    "KAKAO_API_URL": kakao.sandbox.url, "HTTP_PORT": "0", "JOURNAL_DIRECTORY": try Self.folder(),
-                ]
-                var server = try await RunningProgram.start(environment: environment)
-                let base = try await server.url()
-                environment["HTTP_PORT"] = base.split(separator: ":").last.map(String.init)
-                let accepted = Accepted()
-                let client = HTTPClient(
-                    settings: HTTPClientSettings(totalTimeout: .seconds(5), maximumConnections: 16),
-                    loop: try Shared.loop
-                )
-                let load = Task {
-                    await withDiscardingTaskGroup { group in
-                        for caller in 0..<16 {
-                            group.addTask { await Self.call(base, client, caller, accepted) }
-                        }
+        try await withClusterAndKakao { cluster, url, kakao in
+            var environment = [
+                "DATABASE_URL": url, "OPERATOR_KEY": Keys.operator, "KAKAO_ADMIN_KEY": Keys.admin,
+                "KAKAO_API_URL": kakao.sandbox.url, "HTTP_PORT": "0", "JOURNAL_DIRECTORY": try Self.folder(),
+            ]
+            var server = try await RunningProgram.start(environment: environment)
+            let base = try await server.url()
+            environment["HTTP_PORT"] = base.split(separator: ":").last.map(String.init)
+            let accepted = Accepted()
+            let client = HTTPClient(
+                settings: HTTPClientSettings(totalTimeout: .seconds(5), maximumConnections: 16),
+                loop: try Shared.loop
+            )
+            let load = Task {
+                await withDiscardingTaskGroup { group in
+                    for caller in 0..<16 {
+                        group.addTask { await Self.call(base, client, caller, accepted) }
                     }
                 }
-                /// Waits until 300 more callbacks are accepted.
-                func progress(_ what: Comment) async throws {
-                    let before = accepted.names.withLock { $0.count }
-                    try await eventually(what) { accepted.names.withLock { $0.count } > before + 300 }
-                }
-                do {
-                    try await progress("with a database")
-                    await cluster.stop(.fast)
-                    try await progress("without a database")
-                    for _ in 0..<2 {
-                        server.send(SIGKILL)
-                        _ = await server.ended()
-                        server = try await RunningProgram.start(environment: environment)
-                        _ = try await server.address()
-                        try await progress("started without a database")
-                    }
-                    try await cluster.start()
-                    try await progress("with a database again")
-                } catch {
-                    accepted.isStopping.withLock { $0 = true }
-                    server.send(SIGKILL)
-                    await load.value
-                    throw error
-                }
-                accepted.isStopping.withLock { $0 = true }
-                await load.value
-                await client.shutdown()
-                let api = TestClient(url: base)
-                try await eventually("all are replayed: \(server.lines.suffix(5))") {
-                    let status = try await api.get("/v1/status").json
-                    return status?["journal"]?["records"] == 0 && status?["database"]?["up"] == true
-                }
-                let pool = try await Shared.pool(url)
-                let stored = try await pool.read("SELECT key FROM link_callbacks").map { try $0.decode(String.self) }
-                await pool.shutdown()
-                // The key is unique, so no callback is stored twice.
-                #expect(accepted.names.withLock { $0 }.subtracting(stored).isEmpty)
-                server.send(SIGTERM)
-                #expect(await server.ended() == .exited(0))
             }
+            /// Waits until 300 more callbacks are accepted.
+            func progress(_ what: Comment) async throws {
+                let before = accepted.names.withLock { $0.count }
+                try await eventually(what) { accepted.names.withLock { $0.count } > before + 300 }
+            }
+            do {
+                try await progress("with a database")
+                await cluster.stop(.fast)
+                try await progress("without a database")
+                for _ in 0..<2 {
+                    server.send(SIGKILL)
+                    _ = await server.ended()
+                    server = try await RunningProgram.start(environment: environment)
+                    _ = try await server.address()
+                    try await progress("started without a database")
+                }
+                try await cluster.start()
+                try await progress("with a database again")
+            } catch {
+                accepted.isStopping.withLock { $0 = true }
+                server.send(SIGKILL)
+                await load.value
+                throw error
+            }
+            accepted.isStopping.withLock { $0 = true }
+            await load.value
+            await client.shutdown()
+            let api = TestClient(url: base)
+            try await eventually("all are replayed: \(server.lines.suffix(5))") {
+                let status = try await api.get("/v1/status").json
+                return status?["journal"]?["records"] == 0 && status?["database"]?["up"] == true
+            }
+            let pool = try await Shared.pool(url)
+            let stored = try await pool.read("SELECT key FROM link_callbacks").map { try $0.decode(String.self) }
+            await pool.shutdown()
+            // The key is unique, so no callback is stored twice.
+            #expect(accepted.names.withLock { $0 }.subtracting(stored).isEmpty)
+            server.send(SIGTERM)
+            #expect(await server.ended() == .exited(0))
         }
     }
 

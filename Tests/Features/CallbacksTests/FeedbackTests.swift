@@ -110,7 +110,7 @@ import Testing
 
     @Test("With a wrong secret, or without one in the settings, the response is 404")
     func wrongSecret() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let right = Self.path
             for path in [right + "x", String(right.dropLast()), "/kakao/push/feedback/", "/kakao/push/feedback"] {
                 let status = try await Self.report(service, 1, "token", at: 1, path: path)
@@ -134,7 +134,7 @@ import Testing
             ("userId", "0"), ("userId", "x"), ("pushToken", ""), ("date", "-1"), ("date", "1.5"),
             ("date", "9223372036854775808"),
         ]
-        try await withService { service in
+        try await withSharedService { service in
             for (name, value) in cases {
                 var fields = ["userId": "1", "pushToken": "token", "date": "1"]
                 fields[name] = value

@@ -70,7 +70,7 @@ import Testing
 
     @Test("Callbacks and events are removed after their retention time, in steps, and only these")
     func retention() async throws {
-        try await withDatabaseAndKakao { database, _ in
+        try await TestDatabase.with { database in
             try await database.pool.write(
                 """
                 INSERT INTO link_callbacks (key, id, chat_type, hash_chat_id, args, received_at)
@@ -96,7 +96,7 @@ import Testing
 
     @Test("The floor of a time is at most every id of that time, and greater than every earlier one")
     func floor() async throws {
-        try await withDatabaseAndKakao { database, _ in
+        try await TestDatabase.with { database in
             for _ in 0..<200 {
                 let before = Date()
                 let id = UUID.v7()

@@ -97,16 +97,16 @@ import Testing
 
     @Test("A callback without the Admin key is rejected and not stored")
     func wrongKey() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             for key in [nil, "KakaoAK wrong", "Bearer \(Keys.admin)", "KakaoAK \(Keys.operator)", "KakaoAK "] {
                 let caller = service.api.with(key)
-                let query: KeyValuePairs = ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "1"]
+                let query: KeyValuePairs = ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "wrong-key"]
                 for answer in [try await caller.get(Self.path, query), try await caller.post(Self.path, form: query)] {
                     #expect(answer.status == 401)
                     #expect(answer.headerFields[.wwwAuthenticate] != nil)
                 }
             }
-            #expect(try await service.database.count("link_callbacks") == 0)
+            #expect(try await service.database.count("link_callbacks WHERE hash_chat_id = 'wrong-key'") == 0)
         }
     }
 
@@ -202,7 +202,7 @@ import Testing
             ("limit", "0"), ("limit", "1001"), ("limit", "x"), ("cursor", "x"), ("cursor", ""), ("since", "yesterday"),
             ("until", "2026-13-01T00:00:00Z"), ("chat_type", ""), ("template_id", "-1"), ("template_id", "1.0"),
         ]
-        try await withService { service in
+        try await withSharedService { service in
             for (name, value) in cases {
                 let answer = try await service.api.get("/v1/link/callbacks", [name: value])
                 #expect(answer.status == 400, "\(name) \(value)")
@@ -239,13 +239,13 @@ import Testing
 
     @Test("A callback that lacks one of Kakao's parameters is rejected with its name and not stored")
     func incomplete() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let caller = Self.kakao(service)
             let cases: [(KeyValuePairs<String, String>, String)] = [
-                (["HASH_CHAT_ID": "1"], "CHAT_TYPE"), (["CHAT_TYPE": "MemoChat"], "HASH_CHAT_ID"),
-                (["CHAT_TYPE": "", "HASH_CHAT_ID": "1"], "CHAT_TYPE"),
-                (["CHAT_TYPE": "a\0", "HASH_CHAT_ID": "1"], "CHAT_TYPE"),
-                (["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "1", "TEMPLATE_ID": "x"], "TEMPLATE_ID"),
+                (["HASH_CHAT_ID": "incomplete"], "CHAT_TYPE"), (["CHAT_TYPE": "MemoChat"], "HASH_CHAT_ID"),
+                (["CHAT_TYPE": "", "HASH_CHAT_ID": "incomplete"], "CHAT_TYPE"),
+                (["CHAT_TYPE": "a\0", "HASH_CHAT_ID": "incomplete"], "CHAT_TYPE"),
+                (["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "incomplete", "TEMPLATE_ID": "x"], "TEMPLATE_ID"),
             ]
             for (fields, name) in cases {
                 for answer in [try await caller.get(Self.path, fields), try await caller.post(Self.path, form: fields)]
@@ -256,10 +256,10 @@ import Testing
             }
             let strange = try await Self.kakao(service, resourceID: "a b").get(
                 Self.path,
-                ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "1"]
+                ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "incomplete"]
             )
             #expect(strange.field == "X-Kakao-Resource-ID")
-            #expect(try await service.database.count("link_callbacks") == 0)
+            #expect(try await service.database.count("link_callbacks WHERE hash_chat_id IN ('incomplete', '')") == 0)
         }
     }
 }

@@ -195,7 +195,7 @@ private struct Withdrawal: UserObserver {
 
     @Test("Without the app id the endpoint does not exist")
     func noApp() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let answer = try await Self.kakao(service).get(Self.path, Self.notice)
             #expect(answer.status == 404)
         }
@@ -324,7 +324,7 @@ private struct Withdrawal: UserObserver {
 
     @Test("The database treats the same event types as a departure as the server does")
     func departures() async throws {
-        try await Self.withApp { service in
+        try await TestDatabase.with { database in
             let schemas = "https://schemas.openid.net/secevent/"
             let types = [
                 KakaoEvent.unlinkType, "unlinked", schemas + "oauth/event-type/user-unlinked",
@@ -342,7 +342,7 @@ private struct Withdrawal: UserObserver {
                     payload: Array("{}".utf8),
                     receivedAt: .now
                 )
-                let rows = try await service.database.pool.read("SELECT is_departure($1)", [.text(type)])
+                let rows = try await database.pool.read("SELECT is_departure($1)", [.text(type)])
                 #expect(try rows.first?.decode(Bool.self) == (event.userEventKind == .left), "\(type)")
             }
         }

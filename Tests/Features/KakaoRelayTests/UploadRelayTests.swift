@@ -118,7 +118,7 @@ import Testing
 
     @Test("Without sharing.app_key_calls there is no such call")
     func notOffered() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             // The document describes the call nevertheless.
             let answer = try await curl(["\(service.api.url)\(Self.path)", "-F", "file=text"])
             #expect(answer.status == "404")

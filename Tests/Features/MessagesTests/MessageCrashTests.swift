@@ -19,23 +19,18 @@ import Testing
     @Test("Nobody who is sent is reached twice by faults, kills, stops and a restart of PostgreSQL")
     func faults() async throws {
         let plan = MessageCrashPlan()
-        try await Slots.servers.with {
-            let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
-            let url = try await cluster.start()
-            defer { Task { await cluster.stop(.immediate) } }
-            try await TestKakao.with { kakao in
-                let database = TestDatabase(url: url, pool: try await Shared.pool(url))
-                try await database.migrate()
-                let servers = try await plan.startServers(database, kakao)
-                do {
-                    try await prove(plan, servers, cluster, database, kakao)
-                } catch {
-                    await servers.end()
-                    throw error
-                }
+        try await withClusterAndKakao { cluster, url, kakao in
+            let database = TestDatabase(url: url, pool: try await Shared.pool(url))
+            try await database.migrate()
+            let servers = try await plan.startServers(database, kakao)
+            do {
+                try await prove(plan, servers, cluster, database, kakao)
+            } catch {
                 await servers.end()
-                await database.pool.shutdown()
+                throw error
             }
+            await servers.end()
+            await database.pool.shutdown()
         }
     }
 

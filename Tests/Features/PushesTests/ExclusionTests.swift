@@ -407,7 +407,7 @@ import Testing
 
     @Test("Invalid exclusions name the field, in a dry run as well")
     func invalid() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let unknown = UUID.v7().lowercased
             let many = JSONValue.array((0...10).map { _ in .string(unknown) })
             let exclusions: [(String, JSONValue)] = [
@@ -419,12 +419,15 @@ import Testing
             ]
             for (field, exclusion) in exclusions {
                 for isDry in [true, false] {
-                    let body = pushBody(["everyone": true], gcm(), ["except": exclusion, "dry_run": .bool(isDry)])
+                    let more: JSONObject = [
+                        "name": "invalid exclusion", "except": exclusion, "dry_run": .bool(isDry),
+                    ]
+                    let body = pushBody(["everyone": true], gcm(), more)
                     let answer = try await service.api.post("/v1/pushes", json: body)
                     #expect(answer.status == 400 && answer.field == field, "\(exclusion): \(answer.text)")
                 }
             }
-            #expect(try await service.database.count("pushes") == 0)
+            #expect(try await service.database.count("pushes WHERE name = 'invalid exclusion'") == 0)
         }
     }
 

@@ -79,41 +79,36 @@ import Testing
 
     @Test("Results are kept while the database is unavailable, and no user is reached twice")
     func outage() async throws {
-        try await Slots.servers.with {
-            let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
-            let url = try await cluster.start()
-            defer { Task { await cluster.stop(.immediate) } }
-            try await TestKakao.with { kakao in
-                var settings = Settings.test(url, kakao: kakao.sandbox.url)
-                settings.kakao.maximumConcurrentRequests = 8
-                settings.pushes.intervals = Self.intervals
-                let log = CollectedLog()
-                try await RunningServer.with(settings, log: log) { api in
-                    let pool = try await Shared.pool(url)
-                    try await TestDatabase(url: url, pool: pool).addPhones(1...2000)
-                    await pool.shutdown()
-                    // The responses to the first requests arrive only after PostgreSQL has stopped.
-                    let hold = kakao.hold("send", times: 8)
-                    let push = try await api.create()
-                    try await eventually("requests are in flight") { kakao.requests("send") >= 8 }
-                    await cluster.stop(.immediate)
-                    let start = ContinuousClock.now
-                    kakao.release(hold)
-                    try await eventually("results wait to be stored") {
-                        log.messages.contains("Results not stored: kept for a retry")
-                    }
-                    // The duration of four leases, with many attempts to store each result.
-                    try await eventually("the outage has lasted 8 s", within: .seconds(60)) {
-                        start.duration(to: .now) > .seconds(8)
-                    }
-                    try await cluster.start()
-                    try await api.waitUntilDone(push, within: .seconds(60))
-                    // The connections of each loop are restored independently.
-                    try await eventually("the counts are correct") {
-                        (try? await api.users(push)) == counts(2000, sent: 2000)
-                    }
-                    #expect(kakao.sandbox.reached(marker: "m").times == 2000)
+        try await withClusterAndKakao { cluster, url, kakao in
+            var settings = Settings.test(url, kakao: kakao.sandbox.url)
+            settings.kakao.maximumConcurrentRequests = 8
+            settings.pushes.intervals = Self.intervals
+            let log = CollectedLog()
+            try await RunningServer.with(settings, log: log) { api in
+                let pool = try await Shared.pool(url)
+                try await TestDatabase(url: url, pool: pool).addPhones(1...2000)
+                await pool.shutdown()
+                // The responses to the first requests arrive only after PostgreSQL has stopped.
+                let hold = kakao.hold("send", times: 8)
+                let push = try await api.create()
+                try await eventually("requests are in flight") { kakao.requests("send") >= 8 }
+                await cluster.stop(.immediate)
+                let start = ContinuousClock.now
+                kakao.release(hold)
+                try await eventually("results wait to be stored") {
+                    log.messages.contains("Results not stored: kept for a retry")
                 }
+                // The duration of four leases, with many attempts to store each result.
+                try await eventually("the outage has lasted 8 s", within: .seconds(60)) {
+                    start.duration(to: .now) > .seconds(8)
+                }
+                try await cluster.start()
+                try await api.waitUntilDone(push, within: .seconds(60))
+                // The connections of each loop are restored independently.
+                try await eventually("the counts are correct") {
+                    (try? await api.users(push)) == counts(2000, sent: 2000)
+                }
+                #expect(kakao.sandbox.reached(marker: "m").times == 2000)
             }
         }
     }

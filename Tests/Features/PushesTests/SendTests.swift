@@ -152,7 +152,7 @@ import Testing
 
     @Test("The response for an unknown push is 404")
     func unknown() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             for id in ["0199aaaa-0000-7000-8000-000000000000", "x", "1"] {
                 let answers = [
                     try await service.api.get("/v1/pushes/\(id)"),

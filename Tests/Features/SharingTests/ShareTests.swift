@@ -249,7 +249,7 @@ import Testing
             }
             #expect(try await service.database.count("shares") == 1)
         }
-        try await withService { service in
+        try await withSharedService { service in
             let answer = try await service.api.post("/v1/link/shares", json: ["template": Self.template])
             #expect(answer.status == 409)
             #expect(answer.problem == "not-configured")

@@ -216,7 +216,7 @@ import Testing
 
     @Test("Events are counted once, while others are stored and several servers count")
     func counting() async throws {
-        try await withDatabaseAndKakao { database, _ in
+        try await TestDatabase.with { database in
             let store = StatisticsStore(pool: database.pool)
             let share = UUID.v7()
             try await withThrowingTaskGroup(of: Void.self) { group in

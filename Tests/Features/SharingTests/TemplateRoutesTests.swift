@@ -59,7 +59,7 @@ import Testing
 
     @Test("A preview has the page, the text and the findings; what is not a template is rejected with them")
     func preview() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let answer = try await Self.post(service, "/v1/templates/preview", Self.template)
             #expect(answer.status == 200)
             #expect(answer.json?["text"] == "Hello\n[ 자세히 보기 ]\n")

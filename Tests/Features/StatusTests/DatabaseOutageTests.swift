@@ -14,19 +14,6 @@ import Testing
 
 /// Tests with PostgreSQL unavailable, while the server runs and when it starts.
 @Suite(.timeLimit(.minutes(5))) struct DatabaseOutageTests {
-    /// Runs `body` with a PostgreSQL cluster that the test can stop, and its URL.
-    private static func withCluster(_ body: (PostgresCluster, String) async throws -> Void) async throws {
-        let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
-        let url = try await cluster.start()
-        do {
-            try await body(cluster, url)
-        } catch {
-            await cluster.stop(.immediate)
-            throw error
-        }
-        await cluster.stop(.immediate)
-    }
-
     /// Expects the documented behavior of a server without a database.
     private static func expectUnavailable(_ api: TestClient) async throws {
         let answers = [
@@ -58,32 +45,28 @@ import Testing
 
     @Test("While PostgreSQL is down requests get 503; when it is back the server resumes by itself")
     func stopped() async throws {
-        try await Slots.servers.with {
-            try await Self.withCluster { cluster, url in
-                try await TestKakao.with { kakao in
-                    try await RunningServer.with(.test(url, kakao: kakao.sandbox.url)) { api in
-                        #expect(try await api.register(1, "token").status == 200)
-                        kakao.fail("*", .down)
-                        let push = try await api.push([1], marker: "m")
-                        #expect(try await api.register(2, "other").status == 202)
+        try await withClusterAndKakao { cluster, url, kakao in
+            try await RunningServer.with(.test(url, kakao: kakao.sandbox.url)) { api in
+                #expect(try await api.register(1, "token").status == 200)
+                kakao.fail("*", .down)
+                let push = try await api.push([1], marker: "m")
+                #expect(try await api.register(2, "other").status == 202)
 
-                        await cluster.stop(.fast)
-                        try await eventually("readiness is false") { try await api.get("/readyz").status == 503 }
-                        try await Self.expectUnavailable(api)
+                await cluster.stop(.fast)
+                try await eventually("readiness is false") { try await api.get("/readyz").status == 503 }
+                try await Self.expectUnavailable(api)
 
-                        kakao.sandbox.removeFaults()
-                        try await cluster.start()
-                        try await eventually("readiness is back") { try await api.get("/readyz").status == 200 }
-                        try await api.waitUntilDone(push)
-                        #expect(kakao.sandbox.reached(marker: "m").times == 1)
-                        // Each event loop reconnects at its own time.
-                        try await eventually("devices can be registered") {
-                            try await api.register(3, "third").status == 200
-                        }
-                        try await eventually("the stored device is registered at Kakao") {
-                            try await !kakao.tokens(of: 2).isEmpty
-                        }
-                    }
+                kakao.sandbox.removeFaults()
+                try await cluster.start()
+                try await eventually("readiness is back") { try await api.get("/readyz").status == 200 }
+                try await api.waitUntilDone(push)
+                #expect(kakao.sandbox.reached(marker: "m").times == 1)
+                // Each event loop reconnects at its own time.
+                try await eventually("devices can be registered") {
+                    try await api.register(3, "third").status == 200
+                }
+                try await eventually("the stored device is registered at Kakao") {
+                    try await !kakao.tokens(of: 2).isEmpty
                 }
             }
         }
@@ -91,46 +74,40 @@ import Testing
 
     @Test("While PostgreSQL is down, an operator key that a reload has replaced is not accepted for the metrics")
     func replacedKey() async throws {
-        try await Slots.servers.with {
-            try await Self.withCluster { cluster, url in
-                var settings = Settings.test(url, kakao: "http://127.0.0.1:1")
-                try await RunningServer.run(settings) { server in
-                    let old = TestClient(url: server.url)
-                    let accepted = try await old.get("/metrics")
-                    #expect(accepted.status == 200)
-                    await cluster.stop(.fast)
-                    let key = "another-operator-key-of-the-tests-0123456789"
-                    settings.identity.operatorKey = Secret(key)
-                    await server.reload(settings)
-                    #expect(try await old.get("/metrics").status == 503)
-                    #expect(try await old.with("Bearer \(key)").get("/metrics").status == 200)
-                }
+        try await withClusterAndKakao { cluster, url, _ in
+            var settings = Settings.test(url, kakao: "http://127.0.0.1:1")
+            try await RunningServer.run(settings) { server in
+                let old = TestClient(url: server.url)
+                let accepted = try await old.get("/metrics")
+                #expect(accepted.status == 200)
+                await cluster.stop(.fast)
+                let key = "another-operator-key-of-the-tests-0123456789"
+                settings.identity.operatorKey = Secret(key)
+                await server.reload(settings)
+                #expect(try await old.get("/metrics").status == 503)
+                #expect(try await old.with("Bearer \(key)").get("/metrics").status == 200)
             }
         }
     }
 
     @Test("A server that starts without PostgreSQL responds 503, starts work once it is up, and can be stopped")
     func startedWithout() async throws {
-        try await Slots.servers.with {
-            try await Self.withCluster { cluster, url in
-                try await TestKakao.with { kakao in
-                    await cluster.stop(.fast)
-                    let settings = Settings.test(url, kakao: kakao.sandbox.url)
-                    let first = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
-                    try await Self.expectUnavailable(TestClient(url: first.url))
-                    try await first.stop()
+        try await withClusterAndKakao { cluster, url, kakao in
+            await cluster.stop(.fast)
+            let settings = Settings.test(url, kakao: kakao.sandbox.url)
+            let first = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+            try await Self.expectUnavailable(TestClient(url: first.url))
+            try await first.stop()
 
-                    let second = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
-                    let api = TestClient(url: second.url)
-                    #expect(try await api.get("/readyz").status == 503)
-                    try await cluster.start()
-                    try await eventually("the server is ready") { try await api.get("/readyz").status == 200 }
-                    try await eventually("devices can be registered") {
-                        try await api.register(1, "token").status == 200
-                    }
-                    try await second.stop()
-                }
+            let second = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+            let api = TestClient(url: second.url)
+            #expect(try await api.get("/readyz").status == 503)
+            try await cluster.start()
+            try await eventually("the server is ready") { try await api.get("/readyz").status == 200 }
+            try await eventually("devices can be registered") {
+                try await api.register(1, "token").status == 200
             }
+            try await second.stop()
         }
     }
 }

@@ -211,7 +211,7 @@ extension Exposition {
         try await withService { service in
             let before = try await service.api.metrics().value("kakao_push_database_statements_total") ?? 0
             #expect(before > 0)
-            let scrapes = 300
+            let scrapes = 80
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<8 {
                     group.addTask { for _ in 0..<(scrapes / 8) { _ = try await service.api.metrics() } }
@@ -257,17 +257,7 @@ extension Exposition {
 
     @Test("With the database down, the operator and keys used before get the remaining metrics")
     func databaseDown() async throws {
-        try await Slots.servers.with {
-            let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
-            let url = try await cluster.start()
-            do {
-                try await TestKakao.with { kakao in try await Self.stopAndStart(cluster, url, kakao) }
-            } catch {
-                await cluster.stop(.immediate)
-                throw error
-            }
-            await cluster.stop(.immediate)
-        }
+        try await withClusterAndKakao(Self.stopAndStart)
     }
 
     private static func stopAndStart(_ cluster: PostgresCluster, _ url: String, _ kakao: TestKakao) async throws {

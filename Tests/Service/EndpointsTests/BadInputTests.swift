@@ -9,6 +9,8 @@ import Testing
 /// Tests of invalid input. The response is 400 with the name of the field, nothing is stored, and Kakao is not called.
 @Suite(.timeLimit(.minutes(5))) struct BadInputTests {
     private static let limit = Int64.max
+    /// A server of this suite's own: nothing but these requests can fill its tables.
+    private static let server = SharedService()
     private static let wrongIDs: [String] = [
         "0", "-1", "9223372036854775808", "18446744073709551617", "1.0", "1e3", "01", "+1", "-0", "", " 1", "1 ",
         "0x1", "１", "null", "true", "[1]",
@@ -30,7 +32,7 @@ import Testing
 
     /// Sends every request and expects that each is rejected, that nothing is stored and that Kakao is not called.
     private static func refuses(_ cases: [Case]) async throws {
-        try await withService { service in
+        try await server.with { service in
             for item in cases {
                 let answer = try await service.api.post(item.path, Array(item.body.utf8), type: item.type)
                 let comment: Comment = "\(item.path) \(item.body.prefix(200)): \(answer.text.prefix(300))"
@@ -107,7 +109,7 @@ import Testing
 
     @Test("An invalid user id in the path or the query is rejected too")
     func userIDsElsewhere() async throws {
-        try await withService { service in
+        try await Self.server.with { service in
             for id in wrongIDsAsForm where !id.isEmpty {
                 for path in ["/v1/users/\(id)/devices", "/v1/push/tokens?uuid=\(id)"] {
                     let answer = try await service.api.get(path)
@@ -243,7 +245,7 @@ import Testing
 
     @Test("Invalid UTF-8 is rejected, in JSON, in a form, in a query and in a path")
     func notUTF8() async throws {
-        try await withService { service in
+        try await Self.server.with { service in
             let all: [[UInt8]] = [[0xFF], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xE2, 0x82]]
             for bad in all {
                 let start = #"{"uuid":1,"push_type":"gcm","push_token":"t","device_id":""#
@@ -282,7 +284,7 @@ import Testing
             )
         )
         try await Self.refuses(cases)
-        try await withService { service in
+        try await Self.server.with { service in
             let answer = try await service.api.post("/v1/push/register", Array(body.utf8))
             #expect(answer.status == 415)
         }

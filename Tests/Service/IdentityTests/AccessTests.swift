@@ -55,7 +55,7 @@ import Testing
 
     @Test("A key without the scope is rejected before the body is sent, also if it is cached")
     func missingScope() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let keys = OperatorKeyStore(pool: service.database.pool)
             let key = try await keys.create(name: "reader", scopes: [.read], expiresAt: nil)
             let reader = service.api.with("Bearer \(key)")

@@ -99,14 +99,14 @@ import Testing
 
     @Test("A key is stored only as its SHA-256")
     func stored() async throws {
-        try await withService { service in
-            let store = OperatorKeyStore(pool: service.database.pool)
+        try await TestDatabase.with { database in
+            let store = OperatorKeyStore(pool: database.pool)
             let key = try await store.create(name: "name", scopes: [.read], expiresAt: nil)
             #expect(key.hasPrefix("kps_"))
             #expect(key.utf8.count >= 32)
-            let found = try await service.database.count("operator_keys WHERE sha256 = sha256('\(key)')")
+            let found = try await database.count("operator_keys WHERE sha256 = sha256('\(key)')")
             #expect(found == 1)
-            #expect(try await service.database.count("operator_keys AS key WHERE key::text LIKE '%\(key)%'") == 0)
+            #expect(try await database.count("operator_keys AS key WHERE key::text LIKE '%\(key)%'") == 0)
             let listed = try await store.list()
             #expect(listed.map(\.name) == ["name"])
             #expect(listed.map(\.scopes) == [[.read]])
@@ -115,7 +115,7 @@ import Testing
 
     @Test("Probes need no key")
     func probes() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let caller = service.api.with(nil)
             #expect(try await caller.get("/healthz").status == 200)
             try await caller.waitUntilReady()

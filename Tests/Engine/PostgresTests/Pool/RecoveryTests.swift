@@ -14,20 +14,19 @@ import Testing
         _ body: (PostgresCluster, PostgresPool) async throws -> Void
     ) async throws {
         try await TestDatabase.slots.with {
-            let cluster = PostgresCluster(directory: try TemporaryFolder.make() + "/postgres")
-            var settings = try PostgresSettings(url: try await cluster.start())
-            adjust(&settings)
-            let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)
-            pool.start()
-            do {
-                try await body(cluster, pool)
-            } catch {
+            try await TestCluster.with { cluster, url in
+                var settings = try PostgresSettings(url: url)
+                adjust(&settings)
+                let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)
+                pool.start()
+                do {
+                    try await body(cluster, pool)
+                } catch {
+                    await pool.shutdown()
+                    throw error
+                }
                 await pool.shutdown()
-                await cluster.stop(.immediate)
-                throw error
             }
-            await pool.shutdown()
-            await cluster.stop(.immediate)
         }
     }
 

@@ -1,5 +1,6 @@
 import Endpoints
 import FoundationEssentials
+import Glibc
 import HTTPClient
 import HTTPTypes
 import Identity
@@ -679,7 +680,7 @@ import Testing
     func large() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
-            let count = 40_000
+            let count = 10_000
             let time = Self.updated(minutesAgo: 5)
             let file = "\(try TemporaryFolder.make())/devices.ndjson"
             let body = (1...count).map { Self.line($0, "token-\($0)", "\(time),\(Self.never)") + "\n" }.joined()
@@ -741,14 +742,30 @@ import Testing
         }
     }
 
+    /// Returns the first 40 bytes of each line. `memchr` finds them, since `split` takes seconds for 30 MB without
+    /// optimization.
+    private static func lines(of text: [UInt8]) -> [String] {
+        text.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress else { return [] }
+            var lines: [String] = []
+            var position = 0
+            while let end = memchr(start + position, 0x0A, bytes.count - position) {
+                let next = UnsafeRawPointer(end) - start + 1
+                lines.append(String(decoding: bytes[position..<min(next, position + 40)], as: UTF8.self))
+                position = next
+            }
+            return lines
+        }
+    }
+
     @Test("An export to a slow client waits, and is complete")
     func slowReader() async throws {
         try await withService { service in
-            let count = 60_000
+            let count = 8000
             try await service.database.pool.write(
                 """
                 INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
-                SELECT id, 'phone', 'fcm', repeat('x', 500) || id, 1
+                SELECT id, 'phone', 'fcm', repeat('x', 4000) || id, 1
                 FROM generate_series(1, \(count)) AS id
                 """
             )
@@ -763,9 +780,7 @@ import Testing
             // whole table.
             #expect(try await service.api.register(.max, "last").status == 200)
             while let piece = await reader.receive(1 << 16) { text += piece }
-            let lines = String(decoding: text, as: UTF8.self).split(separator: "\r\n").filter {
-                $0.contains(",phone,fcm,")
-            }
+            let lines = Self.lines(of: text).filter { $0.contains(",phone,fcm,") }
             #expect(lines.count == count + 1)
             #expect(lines.last?.hasPrefix("9223372036854775807,phone,fcm,last,") == true)
             let users = lines.compactMap { $0.split(separator: ",").first.flatMap { Int64($0) } }

@@ -140,7 +140,7 @@ import Testing
 
     @Test("An upload with too many invalid lines is rejected before its end")
     func hopeless() async throws {
-        try await withService { service in
+        try await withSharedService { service in
             let upload = try RawUpload(service.api, "/v1/audiences/a", length: 1 << 40)
             try upload.send(Array(String(repeating: "x\n", count: 20).utf8))
             let answer = try await upload.answer()

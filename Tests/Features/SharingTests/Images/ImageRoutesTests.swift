@@ -391,7 +391,7 @@ import Testing
                 #expect(try await api.get(Self.path).status == (status == 201 ? 200 : 403))
             }
         }
-        try await withService { service in
+        try await withSharedService { service in
             let answer = try await Self.post(service.api)
             #expect(answer.status == 409)
             #expect(answer.problem == "not-configured")
