@@ -7,9 +7,8 @@ package import Logging
 /// Tables come first: files `NNNN_name.sql`, from `0001` without gaps, each in a transaction of its own. An applied
 /// file must never be changed or removed: the migrator then fails with a message that names the file. Functions follow,
 /// and then their triggers: files `functions/NAME.sql`, together in one transaction. They are applied whenever their
-/// text has changed, their function is missing, or it has more or fewer triggers. A trigger that calls the function of
-/// such a file, and that the file does not create, is dropped. A function whose file is gone stays, with its triggers,
-/// until a numbered file drops it. `schema_migrations` and `schema_functions` record each file with the SHA-256 of its
+/// text has changed, or their function or a trigger of it is missing. A function or a trigger that is in no file any more
+/// stays until a numbered file drops it. `schema_migrations` and `schema_functions` record each file with the SHA-256 of its
 /// text.
 ///
 /// Any number of migrators may start concurrently. Each transaction takes an advisory lock and then reads again what
@@ -130,22 +129,15 @@ package struct Migrator: Sendable {
         }
         // The locks of all triggers' tables are held until the end: together they wait no longer than one statement.
         let deadline = ContinuousClock.now + patience.lockTimeout
-        func applyTrigger(_ fileName: String, _ statement: SQLScript.Statement) async throws {
-            let left = ContinuousClock.now.duration(to: deadline)
-            try await session.query(SetLockTimeout(lockTimeout: max(.milliseconds(1), left)))
-            try await apply(fileName, [statement], session)
-        }
-        let names = functions.map(\.name)
         for function in functions {
             for trigger in function.script.statements where trigger.isTrigger {
-                try await applyTrigger(function.fileName, trigger)
+                let left = ContinuousClock.now.duration(to: deadline)
+                try await session.query(SetLockTimeout(lockTimeout: max(.milliseconds(1), left)))
+                try await apply(function.fileName, [trigger], session)
             }
         }
-        for (name, drop) in try await session.query(FindLeftTriggers(functions: names)) {
-            try await applyTrigger("functions/\(name).sql", SQLScript.Statement(text: drop, line: 1))
-        }
         try await session.query(SetLockTimeout(lockTimeout: patience.lockTimeout))
-        for (name, count) in try await session.query(CountFunctions(names: names)) where count != 1 {
+        for (name, count) in try await session.query(CountFunctions(names: functions.map(\.name))) where count != 1 {
             throw PostgresError(
                 .migration,
                 message: count == 0
@@ -388,10 +380,17 @@ private struct LockMigrations: PostgresStatement {
         """
 }
 
-/// Reads which of the migrator's tables exist. Before 0.1.0, there was only the first.
+/// Reads which of the migrator's tables exist, in the form of 0.1.0.
 private struct FindMigrationTables: PostgresStatement {
     static let sql: SQL = """
-        SELECT to_regclass('schema_migrations') IS NOT NULL, to_regclass('schema_functions') IS NOT NULL
+        SELECT to_regclass('schema_migrations') IS NOT NULL,
+            EXISTS (
+                SELECT
+                FROM pg_attribute
+                WHERE attrelid = to_regclass('schema_functions')
+                    AND attname = 'checksum'
+                    AND atttypid = 'bytea'::regtype
+            )
         """
 
     static func decode(_ row: PostgresRow) throws -> (migrations: Bool, functions: Bool) {
@@ -429,7 +428,7 @@ private struct ReadAppliedFiles: PostgresStatement {
             FROM pg_proc
             WHERE pronamespace = quote_ident(current_schema())::regnamespace
                 AND proname = applied.name::name
-                AND (SELECT count(*) FROM pg_trigger WHERE tgfoid = pg_proc.oid AND NOT tgisinternal) = applied.triggers
+                AND (SELECT count(*) FROM pg_trigger WHERE tgfoid = pg_proc.oid AND NOT tgisinternal) >= applied.triggers
         )
         ORDER BY version
         """
@@ -480,29 +479,6 @@ private struct CountFunctions: PostgresStatement {
 
     static func decode(_ row: PostgresRow) throws -> (name: String, count: Int64) {
         try row.decode(String.self, Int64.self)
-    }
-}
-
-/// Finds the triggers that call functions and that this transaction has not created or replaced, as statements that drop
-/// them.
-private struct FindLeftTriggers: PostgresStatement {
-    static let sql: SQL = """
-        SELECT proname::text, format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
-        FROM pg_trigger
-        JOIN pg_proc ON pg_proc.oid = tgfoid
-        WHERE pronamespace = quote_ident(current_schema())::regnamespace
-            AND proname = ANY ($1::text[]::name[])
-            AND NOT tgisinternal
-            AND pg_trigger.xmin <> pg_current_xact_id()::xid
-        ORDER BY tgrelid, tgname
-        """
-
-    let functions: [String]
-
-    var parameters: [PostgresValue] { [.texts(functions)] }
-
-    static func decode(_ row: PostgresRow) throws -> (function: String, drop: String) {
-        try row.decode(String.self, String.self)
     }
 }
 

@@ -25,12 +25,14 @@ struct SQLScript: Sendable, Equatable {
         }
 
         /// The word for which the migrator refuses the statement: it runs each file within a transaction of its own,
-        /// and sends no data.
+        /// and neither sends nor receives data.
         var refusedWord: String? {
             let word = text.prefix { $0.isLetter }.uppercased()
             return switch word {
-            case "BEGIN", "START", "SAVEPOINT", "PREPARE", "COMMIT", "END", "ROLLBACK", "ABORT": word
+            case "BEGIN", "START", "SAVEPOINT", "COMMIT", "END", "ROLLBACK", "ABORT": word
+            case "PREPARE" where text.uppercased().contains("TRANSACTION"): "PREPARE TRANSACTION"
             case "COPY" where text.uppercased().contains("STDIN"): "COPY FROM STDIN"
+            case "COPY" where text.uppercased().contains("STDOUT"): "COPY TO STDOUT"
             default: nil
             }
         }
