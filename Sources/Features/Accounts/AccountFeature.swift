@@ -6,7 +6,6 @@ import KakaoAPI
 import Locking
 import Logging
 import Net
-import Postgres
 package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
@@ -155,22 +154,5 @@ private struct StoredUserTokens: UserTokenSource {
             )
         }
         return try await refresher.accessToken(of: userID, replacing: rejected).text
-    }
-}
-
-/// Ends accounts when their users log out, leave the app or are erased.
-private struct AccountUserObserver: UserObserver {
-    let pool: PostgresPool
-    /// The source of webhooks about accounts.
-    let webhooks: WebhookSource
-
-    func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
-        guard try await !(transaction.query(EndAccounts(events: events)) as [Int64]).isEmpty else { return nil }
-        return webhooks.changed
-    }
-
-    func deleteData(ofUser userID: Int64) async throws -> Bool {
-        try await pool.write(DeleteAccount(userID: userID))
-        return true
     }
 }

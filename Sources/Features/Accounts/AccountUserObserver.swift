@@ -1,0 +1,20 @@
+import Postgres
+import Runtime
+import ServiceKit
+
+/// Ends accounts when their users log out, leave the app or are erased.
+struct AccountUserObserver: UserObserver {
+    let pool: PostgresPool
+    /// The source of webhooks about accounts.
+    let webhooks: WebhookSource
+
+    func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
+        guard try await !(transaction.query(EndAccounts(events: events)) as [Int64]).isEmpty else { return nil }
+        return webhooks.changed
+    }
+
+    func deleteData(ofUser userID: Int64) async throws -> Bool {
+        try await pool.write(DeleteAccount(userID: userID))
+        return true
+    }
+}
