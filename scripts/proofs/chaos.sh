@@ -33,7 +33,8 @@ build push-server kakao-sandbox
 start_postgres
 start_sandbox --seed "$seed"
 fault '{"path":"/v1/push/send","kind":"latency","milliseconds":50}'
-fault '{"path":"/v1/push/send","kind":"status","status":500,"probability":0.1}'
+fault '{"path":"/v1/push/send","kind":"status","status":500,"code":-1,"probability":0.1}'
+fault '{"path":"/v1/push/send","kind":"another_host","status":502,"delivered":true,"probability":0.01}'
 fault '{"path":"/v1/push/send","kind":"drop_after_body","delivered":true,"probability":0.02}'
 export OPERATOR_KEY=operator-key-of-the-chaos-0123456789
 # Few concurrent requests, so that the pushes last as long as the faults.

@@ -20,6 +20,7 @@ package struct DeviceFeature: Feature {
 
     private let server: ServerContext
     private let settings: DeviceSettings
+    private let counts: LoopCounts<DeviceCount>
     private let imports = ConcurrencyLimit(DeviceTransferRoutes.maximumImports)
     /// Signalled when an import has ended.
     private let importSignal: Signal
@@ -30,6 +31,7 @@ package struct DeviceFeature: Feature {
     package init(_ server: ServerContext, _ settings: DeviceSettings) {
         self.server = server
         self.settings = settings
+        counts = LoopCounts(server.loops)
         importSignal = Signal(loop: server.background.loop)
         registrationSignal = Signal(loop: server.background.loop)
         server.lifecycle.register { [self] loop in
@@ -39,7 +41,7 @@ package struct DeviceFeature: Feature {
                 logger: server.logger
             )
         }
-        server.monitoring.register(DeviceMonitoring(pool: server.sending.pool).report)
+        server.monitoring.register(DeviceMonitoring(pool: server.sending.pool, counts: counts).report)
     }
 
     private func registrar(_ loop: LoopServices, _ budget: KakaoBudget) -> DeviceRegistrar {
@@ -49,6 +51,8 @@ package struct DeviceFeature: Feature {
             renewal: renewal,
             hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
             signal: registrationSignal,
+            availability: server.availability,
+            counts: counts.on(loop.loop),
             webhooks: webhooks
         )
     }

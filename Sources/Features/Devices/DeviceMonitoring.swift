@@ -9,18 +9,34 @@ struct DeviceMonitoring: Sendable {
         "Devices with changes pending at Kakao, counted up to \(Backlog.limit)."
     )
 
-    private let pendingDevices: CachedQuery<Int64>
+    private static let refusedDeregistrations = Metric(
+        "kakao_push_refused_deregistrations_total",
+        .counter,
+        "Deregistrations that Kakao refused although it still lists the token."
+    )
 
-    init(pool: PostgresPool) {
+    private let pendingDevices: CachedQuery<Int64>
+    private let counts: LoopCounts<DeviceCount>
+
+    init(pool: PostgresPool, counts: LoopCounts<DeviceCount>) {
+        self.counts = counts
         pendingDevices = CachedQuery(pool) { try await $0.read(CountPendingDevices(limit: Backlog.limit)).first ?? 0 }
     }
 
     func report() async -> Monitoring.Report {
+        let refused = Double(await counts.sums()[.refusedDeregistration] ?? 0)
+        let refusedDeregistrations = Self.refusedDeregistrations.reading(refused)
         guard let count = await pendingDevices.value() else {
-            return Monitoring.Report(metrics: [], isDatabaseUp: false)
+            return Monitoring.Report(metrics: [refusedDeregistrations], isDatabaseUp: false)
         }
-        return Monitoring.Report(metrics: [Self.unsettled.reading(Double(count))])
+        return Monitoring.Report(metrics: [refusedDeregistrations, Self.unsettled.reading(Double(count))])
     }
+}
+
+/// What is counted about devices.
+enum DeviceCount: Sendable {
+    /// Kakao refused to deregister a token that it still lists.
+    case refusedDeregistration
 }
 
 /// Counts the devices with a change that is pending at Kakao, up to a limit. Reads a partial index, which contains no

@@ -64,7 +64,7 @@ extension DeviceRegistrar {
 extension Problem {
     fileprivate static func tokensNotListed(_ error: KakaoError) -> Problem {
         switch error.disposition {
-        case .retry, .wait, .halt:
+        case .retry, .unrecognized, .wait, .halt:
             Problem(
                 of: .kakaoUnavailable,
                 "Kakao is unavailable: the users' tokens could not be listed. Try again.",

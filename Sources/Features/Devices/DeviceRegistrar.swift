@@ -35,6 +35,8 @@ struct DeviceRegistrar: Sendable {
     let hasKakaoUserIDs: Bool
     /// Wakes the ``PendingDeviceWorker``.
     let signal: Signal
+    let availability: KakaoAvailability
+    let counts: LoopCounts<DeviceCount>.Own
     /// The source of webhooks about withdrawn devices.
     let webhooks: WebhookSource
 
@@ -94,20 +96,18 @@ struct DeviceRegistrar: Sendable {
     /// - Throws: ``PostgresError`` if the response cannot be stored. The lease then expires, and Kakao is called again.
     func synchronize(_ device: PendingDevice) async throws -> Outcome {
         if device.isWithdrawn { webhooks.changed() }
-        let response = await callKakao(device)
-        switch response {
+        guard availability.admits(device.circuit) else {
+            return try await postpone(device, for: availability.delay(of: device.circuit))
+        }
+        switch await callKakao(device) {
         case .success(let lifetime):
             return try await confirm(device, lifetime)
         case .failure(let error):
             switch error.disposition {
-            case .retry, .wait, .halt:
-                let delay = delay(after: device.attempts, error)
-                try await store.pool.write(PostponeDevice(device: device, delay: delay))
-                signal.send(after: delay)
-                return .postponed
+            case .retry, .unrecognized, .wait, .halt:
+                return try await postpone(device, for: delay(after: device, error))
             case .invalid, .fail, .logIn, .consent:
-                // Kakao does not know the device, so it counts as deregistered.
-                guard !device.isWithdrawn else { return try await confirm(device, nil) }
+                guard !device.isWithdrawn else { return try await synchronize(refused: device, error) }
                 try await store.reject(device)
                 webhooks.changed()
                 signal.send()
@@ -116,10 +116,28 @@ struct DeviceRegistrar: Sendable {
         }
     }
 
+    /// Asks Kakao whether it still has the token of a device that it refuses to deregister. A token that is forgotten here
+    /// while Kakao has it would show the notifications of one person on the phone of another.
+    private func synchronize(refused device: PendingDevice, _ error: KakaoError) async throws -> Outcome {
+        let key = device.key
+        if let listed = try? await tokensAtKakao(ofUsers: [key.userID]) {
+            guard listed.contains(where: { $0.deviceID == key.deviceID && $0.pushType == key.pushType }) else {
+                return try await confirm(device, nil)
+            }
+            counts.add(to: .refusedDeregistration)
+        }
+        return try await postpone(device, for: delay(after: device, error))
+    }
+
     /// Releases a leased device to the worker, which waits until the withdrawals of its token are confirmed.
     func postpone(_ device: PendingDevice) async throws {
-        try await store.pool.write(PostponeDevice(device: device, delay: .zero))
-        signal.send()
+        _ = try await postpone(device, for: .zero)
+    }
+
+    private func postpone(_ device: PendingDevice, for delay: Duration) async throws -> Outcome {
+        try await store.pool.write(PostponeDevice(device: device, delay: delay))
+        signal.send(after: delay)
+        return .postponed
     }
 
     /// Calls Kakao. Returns the lifetime of a registered token, or `nil` for a deregistered one.
@@ -168,12 +186,23 @@ struct DeviceRegistrar: Sendable {
 
     /// Returns the delay before the next call.
     ///
-    /// It doubles from 1 s to 5 min, with a jitter of 20 %. It is about 60 s or more while Kakao accepts no calls, and
-    /// longer if Kakao requests it (`Retry-After`), up to an hour.
-    private func delay(after attempts: Int, _ error: KakaoError) -> Duration {
-        let delay = Self.retryDelay.after(attempts + 1, atLeast: error.disposition == .retry ? .zero : .seconds(60))
-        return max(delay, min(error.retryAfter ?? .zero, .seconds(3600)))
+    /// It doubles from 1 s to 5 min, with a jitter of 20 %. It is about 60 s or more while a quota is used up, and longer if the
+    /// response requests it (`Retry-After`), up to an hour. While such calls are in vain, one of them finds out when that changes.
+    private func delay(after device: PendingDevice, _ error: KakaoError) -> Duration {
+        switch error.disposition {
+        case .halt, .unrecognized:
+            return availability.delay(of: device.circuit)
+        case .retry, .wait, .invalid, .fail, .logIn, .consent:
+            let minimum = error.disposition == .wait ? Duration.seconds(60) : .zero
+            let delay = Self.retryDelay.after(device.attempts + 1, atLeast: minimum)
+            return max(delay, min(error.retryAfter ?? .zero, .seconds(3600)))
+        }
     }
+}
+
+extension PendingDevice {
+    /// The circuit of the call that the device waits for.
+    var circuit: KakaoCircuit { isWithdrawn ? .deregistrations : .registrations }
 }
 
 extension DeviceRegistrar {

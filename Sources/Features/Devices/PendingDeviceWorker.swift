@@ -25,15 +25,18 @@ struct PendingDeviceWorker: Sendable {
             failure: "Pending devices not claimed",
             logger: logger
         ) { worker in
-            let claim = ClaimPendingDevices(limit: Self.maximumConcurrentCalls)
-            let devices = try await registrar.store.pool.write(claim)
+            // While calls are in vain, one device finds out whether that has changed, and the others need no statement.
+            let nextCall = [.registrations, .deregistrations].compactMap { registrar.availability.nextCall($0) }.max()
+            if let nextCall, nextCall > worker.loop.now { return nil }
+            let limit = nextCall == nil ? Self.maximumConcurrentCalls : 1
+            let devices = try await registrar.store.pool.write(ClaimPendingDevices(limit: limit))
             await withDiscardingTaskGroup { group in
                 for device in devices {
                     group.addTask(executorPreference: worker.loop) { await synchronize(device) }
                 }
             }
             // A full claim means that more devices are probably pending.
-            return devices.count == Self.maximumConcurrentCalls ? .zero : nil
+            return devices.count == limit ? .zero : nil
         }
     }
 

@@ -73,6 +73,7 @@ package struct MessageFeature: Feature {
             store: store,
             courier: MessageCourier(kakao: kakao, tokens: tokens, images: sharing.imageReferences(loop)),
             friends: FriendsLists(pool: loop.pool, kakao: kakao, tokens: tokens),
+            availability: server.availability,
             requestsPerSecond: settings.requestsPerSecond,
             intervals: settings.intervals,
             notices: notices,

@@ -35,6 +35,7 @@ actor MessageSender: Service {
     private let store: MessageStore
     private let courier: MessageCourier
     private let friends: FriendsLists
+    private let availability: KakaoAvailability
     private let notices: MessageNotices
     private var signal: Signal { notices.signal }
     /// The receivers by final state.
@@ -62,6 +63,7 @@ actor MessageSender: Service {
         store: MessageStore,
         courier: MessageCourier,
         friends: FriendsLists,
+        availability: KakaoAvailability,
         requestsPerSecond: Int,
         intervals: WorkIntervals,
         notices: MessageNotices,
@@ -74,6 +76,7 @@ actor MessageSender: Service {
         self.store = store
         self.courier = courier
         self.friends = friends
+        self.availability = availability
         self.notices = notices
         self.receivers = receivers
         self.logger = logger
@@ -228,10 +231,17 @@ actor MessageSender: Service {
             nextClaim = loop.now + rateLimit.wait.wholeMilliseconds
             return false
         }
-        let claimed = try await store.claim(
-            requests: min(Self.maxRequestsInFlight - inFlight, requestsPerSecond),
-            under: lease.id
-        )
+        var requests = min(Self.maxRequestsInFlight - inFlight, requestsPerSecond)
+        // While calls are in vain, one finds out whether that has changed.
+        if let nextCall = availability.nextCall(.messages) {
+            guard inFlight == 0 else { return false }
+            guard loop.now >= nextCall else {
+                nextClaim = nextCall
+                return false
+            }
+            requests = 1
+        }
+        let claimed = try await store.claim(requests: requests, under: lease.id)
         guard work.holds(lease) else {
             // Another server reclaims them.
             work.renewLeaseNow()
@@ -274,7 +284,7 @@ actor MessageSender: Service {
     private func dispatch() {
         while !isStopping, inFlight < Self.maxRequestsInFlight, let lease = work.lease,
             lease.maySend(at: EventLoop.milliseconds()), rateLimit.available(at: EventLoop.milliseconds()) > 0,
-            let batch = ready.popFirst()
+            !ready.isEmpty, availability.admits(.messages), let batch = ready.popFirst()
         {
             rateLimit.take(1)
             inFlight += 1
@@ -292,6 +302,8 @@ actor MessageSender: Service {
         }
         inFlight -= 1
         for (claim, result) in zip(batch.receivers, results) { record(result, of: claim) }
+        // Another server may reach Kakao on another way. The response to a request in flight may show that only one was in vain.
+        if inFlight == 0, availability.nextCall(.messages) != nil { releaseReady() }
         dispatch()
         // A claim is worth its statements if it is for several requests.
         if ready.isEmpty, inFlight <= Self.maxRequestsInFlight / 2 { claimNow() }

@@ -87,9 +87,7 @@ extension Refusal {
     init?(_ error: KakaoError) {
         guard case .refused(_, let code, let text) = error.kind, error.disposition != .retry, error.disposition != .wait
         else { return nil }
-        // A gateway that rejects the token sends no code.
-        let known = code ?? (error.disposition == .logIn ? .invalidCredential : nil)
-        self.init(code: known, message: text, scopes: error.requiredScopes, isMemo: true)
+        self.init(code: code, message: text, scopes: error.requiredScopes, isMemo: true)
     }
 
     /// The refusal of a request, or of one of its receivers, by Kakao's error code.

@@ -35,6 +35,20 @@ struct ReceiverResult: Sendable, Equatable {
 }
 
 extension ReceiverResult {
+    /// The result of a receiver in whose request something else responded in Kakao's place. The attempt does not count.
+    private static func unrecognized(mayRepeat: Bool, of claim: ReceiverClaim, jitter: Double) -> ReceiverResult {
+        // A firewall may reject this message alone, and let the others through.
+        let delay = RetryDelay(first: .seconds(1), longest: .seconds(60)).after(Int(claim.claims), jitter: jitter)
+        return ReceiverResult(
+            state: .waiting,
+            secondsUntilDue: delay.inSeconds,
+            countsAttempt: false,
+            isCounted: mayRepeat,
+            mayRepeat: mayRepeat,
+            refusal: Refusal(reason: .unavailable)
+        )
+    }
+
     /// The result of a receiver whom the response does not mention: it may have been reached.
     static func unknown(
         _ reason: Reason,
@@ -110,15 +124,17 @@ extension ReceiverResult {
         case .unreachable(let cause) where cause.code == .expired:
             // The request waited too long for a connection.
             self = .notSent
+        case .unrecognized where !error.hasUnknownOutcome:
+            self = .unrecognized(mayRepeat: false, of: claim, jitter: jitter)
+        case .unrecognized where message.delivery == .atLeastOnce:
+            self = .unrecognized(mayRepeat: true, of: claim, jitter: jitter)
         case _ where error.hasUnknownOutcome:
             self = .unknown(.noResponse, of: claim, message, jitter: jitter)
-        case .unreachable, .badAnswer:
+        case .unreachable, .unrecognized:
             self = .retry(Refusal(reason: .unavailable), of: claim, after: nil, mayRepeat: false, jitter: jitter)
         case .refused(let status, let code, let text):
             let isMemo = message.addressing == .me
-            // A gateway that rejects the token sends no code.
-            let known = code ?? (error.disposition == .logIn ? .invalidCredential : nil)
-            let refusal = Refusal(code: known, message: text, scopes: error.requiredScopes, isMemo: isMemo)
+            let refusal = Refusal(code: code, message: text, scopes: error.requiredScopes, isMemo: isMemo)
             // Status 429 is a quota of calls a minute. Error -10 with status 400 is the quota of messages a day.
             if error.disposition == .retry || status == 429 {
                 let refusal = Refusal(reason: .unavailable, code: code?.rawValue, kakaoMessage: refusal.kakaoMessage)

@@ -11,6 +11,9 @@ enum BatchResult: Sendable {
     case retry(after: Duration, mayRepeat: Bool, KakaoError)
     /// Kakao's quota is exhausted: the sender pauses, and the attempt does not count.
     case wait(KakaoError)
+    /// Something else responded in Kakao's place: the batch is retried after a delay, and the attempt does not count.
+    /// `mayRepeat`: Kakao may have received it.
+    case unrecognized(after: Duration, mayRepeat: Bool, KakaoError)
     /// Kakao rejects the Admin key or the app: the push is halted, and the attempt does not count.
     case halt(KakaoError)
     /// Kakao rejects a batch of several users: its halves are sent on their own.
@@ -26,15 +29,26 @@ enum BatchResult: Sendable {
     static let maximumAttempts = 10
     /// The longest delay, in multiples of the first one, and the longest `Retry-After` that is respected, in seconds.
     private static let longestDelay = 600
+    /// The longest delay after something else responded, in multiples of the first one.
+    private static let longestDelayOfUnrecognized = 60
 
     /// Creates the result of an attempt from Kakao's error response, or from the reason why there is no response.
     ///
     /// - Parameters:
     ///   - attempts: The number of attempts to send the batch, including this one.
+    ///   - claims: The number of times that it was claimed, which counts attempts that do not count.
     ///   - users: The number of users of the batch.
     ///   - firstDelay: The delay after the first attempt.
     ///   - jitter: From 0.8 to 1.2, so that batches that failed together are not retried together.
-    init(_ error: KakaoError, attempts: Int, users: Int, delivery: Delivery, firstDelay: Duration, jitter: Double) {
+    init(
+        _ error: KakaoError,
+        attempts: Int,
+        claims: Int,
+        users: Int,
+        delivery: Delivery,
+        firstDelay: Duration,
+        jitter: Double
+    ) {
         // The request waited too long for a connection, and no byte of it was sent.
         if case .unreachable(let cause) = error.kind, cause.code == .expired {
             self = .notSent
@@ -44,11 +58,7 @@ enum BatchResult: Sendable {
         case .retry:
             // A rejection means that Kakao sent nothing. Without a response, Kakao may have received a request whose
             // body was sent.
-            let mayRepeat: Bool =
-                switch error.kind {
-                case .refused: false
-                case .unreachable, .badAnswer: error.mayHaveBeenSent
-                }
+            let mayRepeat = error.hasUnknownOutcome
             if mayRepeat && delivery == .atMostOnce {
                 self = .uncertain(error)
             } else if attempts >= Self.maximumAttempts {
@@ -58,6 +68,16 @@ enum BatchResult: Sendable {
                     .after(attempts, jitter: jitter)
                 let asked = min(error.retryAfter ?? .zero, .seconds(Self.longestDelay))
                 self = .retry(after: max(delay, asked), mayRepeat: mayRepeat, error)
+            }
+        case .unrecognized:
+            let mayRepeat = error.hasUnknownOutcome
+            if mayRepeat && delivery == .atMostOnce {
+                self = .uncertain(error)
+            } else {
+                // A firewall may reject this batch alone, and let the others through.
+                let delay = RetryDelay(first: firstDelay, longest: firstDelay * Self.longestDelayOfUnrecognized)
+                    .after(claims, jitter: jitter)
+                self = .unrecognized(after: delay, mayRepeat: mayRepeat, error)
             }
         case .wait:
             self = .wait(error)
@@ -76,7 +96,7 @@ extension BatchResult {
     var state: BatchState {
         switch self {
         case .sent: .sent
-        case .retry, .wait, .halt, .split, .notSent: .waiting
+        case .retry, .unrecognized, .wait, .halt, .split, .notSent: .waiting
         case .failed: .failed
         case .uncertain: .uncertain
         }
@@ -84,26 +104,29 @@ extension BatchResult {
 
     /// The time until the next attempt.
     var delay: Duration {
-        if case .retry(let delay, _, _) = self { delay } else { .zero }
+        switch self {
+        case .retry(let delay, _, _), .unrecognized(let delay, _, _): delay
+        default: .zero
+        }
     }
 
     var countsAttempt: Bool {
         switch self {
         case .sent, .retry, .split, .failed, .uncertain: true
-        case .wait, .halt, .notSent: false
+        case .unrecognized, .wait, .halt, .notSent: false
         }
     }
 
     /// Whether this attempt may have reached users although its result is `waiting` or `failed`, so that another may repeat it.
     var mayRepeat: Bool {
         switch self {
-        case .retry(_, let mayRepeat, _): mayRepeat
-        case .failed(let error): error.mayHaveBeenSent && error.status == nil
+        case .retry(_, let mayRepeat, _), .unrecognized(_, let mayRepeat, _): mayRepeat
+        case .failed(let error): error.hasUnknownOutcome
         case .sent, .wait, .halt, .split, .uncertain, .notSent: false
         }
     }
 
-    /// The HTTP status of Kakao's response.
+    /// The HTTP status of the response.
     var status: Int? {
         if case .sent = self { 200 } else { error?.status }
     }
@@ -121,16 +144,21 @@ extension BatchResult {
     private var error: KakaoError? {
         switch self {
         case .sent, .notSent: nil
-        case .retry(_, _, let error), .wait(let error), .halt(let error), .split(let error), .failed(let error),
-            .uncertain(let error):
+        case .retry(_, _, let error), .unrecognized(_, _, let error), .wait(let error), .halt(let error),
+            .split(let error),
+            .failed(let error), .uncertain(let error):
             error
         }
     }
 }
 
 extension KakaoError {
-    /// The HTTP status of Kakao's response, if there was one.
+    /// The HTTP status of the response, if there was one.
     fileprivate var status: Int? {
-        if case .refused(let status, _, _) = kind { status } else { nil }
+        switch kind {
+        case .refused(let status, _, _): status
+        case .unrecognized(let response): response.status
+        case .unreachable: nil
+        }
     }
 }

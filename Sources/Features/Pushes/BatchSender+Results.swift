@@ -62,7 +62,7 @@ extension BatchSender {
         case .sent:
             try await store.record(result, of: claim)
             if claim.origin != nil { try await store.endProbe(claim.pushID) }
-        case .failed, .retry, .wait, .uncertain, .notSent:
+        case .failed, .retry, .unrecognized, .wait, .uncertain, .notSent:
             try await store.record(result, of: claim)
         }
     }
@@ -94,7 +94,7 @@ extension BatchSender {
         case .halt:
             push.isHalting = false
             nextRefresh = 0
-        case .retry, .wait, .notSent: break
+        case .retry, .unrecognized, .wait, .notSent: break
         }
         if push.heldBatches == 0 || pendingWrites == Self.maxPendingWrites - 1
             || push.push.delivery == .atMostOnce && hasAtMostOnceRoom

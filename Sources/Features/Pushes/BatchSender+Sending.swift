@@ -40,6 +40,7 @@ extension BatchSender {
             return BatchResult(
                 error,
                 attempts: claim.attempts,
+                claims: Int(claim.claims),
                 users: claim.userIDs.count,
                 delivery: push.push.delivery,
                 firstDelay: work.intervals.retry,
@@ -55,7 +56,7 @@ extension BatchSender {
             push.recordAcceptance()
         case .wait(let error):
             pause(error)
-        case .retry(let delay, _, _):
+        case .retry(let delay, _, _), .unrecognized(let delay, _, _):
             push.recordRetry(at: loop.now + delay.wholeMilliseconds)
         case .halt:
             // The claimed batches of the push are released. Other servers detect the rejection themselves.
@@ -71,6 +72,15 @@ extension BatchSender {
         case .uncertain, .notSent:
             break
         }
+        // The response to a request in flight may show that only one was in vain.
+        if inFlight == 0, let next = availability.nextCall(.pushes) { holdBack(until: next) }
+    }
+
+    /// Releases the batches that are not sent yet, because the next call is made alone and not before `time`. Another server may
+    /// reach Kakao on another way.
+    private func holdBack(until time: UInt64) {
+        for push in pushes.values { release(push) }
+        signal.send(after: .milliseconds(Int(time - min(loop.now, time))))
     }
 
     /// Pauses the sender because Kakao's quota is exhausted.

@@ -232,6 +232,8 @@ actor BatchSender: Service {
         for push in pushes.values { if let expiry = push.expiry, !push.isExpiring { next = min(next, expiry) } }
         if loop.now < pausedUntil {
             next = min(next, pausedUntil)
+        } else if let nextCall = availability.nextCall(.pushes), loop.now < nextCall || inFlight > 0 {
+            if inFlight == 0, !pushes.isEmpty { next = min(next, nextCall) }
         } else {
             if mayClaim { for push in claimable { next = min(next, push.idleUntil) } }
             if claimed > 0, let rateLimit { next = min(next, loop.now + rateLimit.wait.wholeMilliseconds) }
@@ -350,7 +352,10 @@ actor BatchSender: Service {
     /// Returns the number of batches to claim of each push that is not idle.
     private func shares(at now: UInt64) -> [(push: OutgoingPush, batches: Int)] {
         let wanting = claimable.filter { $0.idleUntil <= now }.sorted { $0.heldBatches < $1.heldBatches }
-        guard !wanting.isEmpty else { return [] }
+        guard let first = wanting.first else { return [] }
+        if let next = availability.nextCall(.pushes) {
+            return now >= next && inFlight == 0 && claimed == 0 ? [(first, 1)] : []
+        }
         let share = max(1, (target - claimed + wanting.count - 1) / wanting.count)
         var room = atMostOnceRoom
         // A claim returns up to twice its share.
@@ -430,7 +435,8 @@ actor BatchSender: Service {
         // The clock is read again, because the lease may have expired during a stall.
         let now = EventLoop.milliseconds()
         guard let lease = work.lease, lease.maySend(at: now), now >= pausedUntil, !isStopping else { return nil }
-        while inFlight < maxRequestsInFlight, pendingWrites < Self.maxPendingWrites, !ready.isEmpty {
+        let limit = availability.nextCall(.pushes) == nil ? maxRequestsInFlight : 1
+        while inFlight < limit, pendingWrites < Self.maxPendingWrites, !ready.isEmpty {
             if rateLimit?.available(at: now) == 0 { return nil }
             var index = 0
             for other in ready.indices.dropFirst() where ready[other].inFlight < ready[index].inFlight { index = other }
@@ -440,6 +446,7 @@ actor BatchSender: Service {
                 signal.send()
                 continue
             }
+            guard availability.admits(.pushes) else { return nil }
             let claim = push.claims.popFirst()
             if push.claims.isEmpty { ready.remove(at: index) }
             guard let claim else { continue }

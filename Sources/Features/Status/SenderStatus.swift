@@ -7,6 +7,8 @@ import Schemas
 struct SenderStatus: Sendable {
     let state: KakaoAvailability.SenderState
     let reason: String?
+    /// Why calls are held back; `nil` if they are not.
+    private let cause: CircuitBreaker.Cause?
     /// The stop by an operator, if there is one.
     let stop: SenderControl.Stop?
 
@@ -14,11 +16,12 @@ struct SenderStatus: Sendable {
     init(_ availability: KakaoAvailability, _ stop: SenderControl.Stop?) {
         self.stop = stop
         state = stop == nil ? availability.senderState : .stopped
+        cause = availability.openSender?.cause
         reason =
             switch state {
             case .running: nil
-            case .waiting: "A quota at Kakao is used up."
-            case .halted: availability.refusalReason
+            case .waiting: cause?.reason ?? "A quota at Kakao is used up."
+            case .halted: cause?.reason
             case .stopped: stop?.reason
             }
     }
@@ -27,9 +30,14 @@ struct SenderStatus: Sendable {
     private var remedy: String? {
         switch state {
         case .running: nil
-        case .waiting: "Wait, or ask Kakao for a larger quota. The sender resumes by itself."
-        case .halted:
-            "Check kakao.admin_key and the app's settings at Kakao (push-server doctor), then resume the halted pushes."
+        case .waiting, .halted:
+            switch cause {
+            case nil: "Wait, or ask Kakao for a larger quota. The sender resumes by itself."
+            case .unrecognized:
+                "Find out what responds in Kakao's place: a proxy, a firewall, or the host in kakao.api_url. The sender resumes by itself."
+            case .refused:
+                "Check kakao.admin_key and the app's settings at Kakao (push-server doctor), then resume the halted pushes."
+            }
         case .stopped: "When the reason no longer holds: push-server sender start, or POST /v1/sender/start."
         }
     }

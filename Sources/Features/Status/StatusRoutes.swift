@@ -48,7 +48,9 @@ struct StatusRoutes: RouteCollection {
             waitingForDatabase: Int64(waiting),
             journal: server.journal?.status,
             kakao: server.availability.kakaoState,
+            kakaoReason: server.availability.openCause?.reason,
             lastCall: server.availability.lastCall,
+            foreignResponse: server.availability.lastForeignResponse,
             recentCalls: server.availability.recentCalls,
             shared: await shared
         )
@@ -78,7 +80,9 @@ private struct ServiceStatus: Sendable {
     /// `nil` if there is no journal.
     let journal: Journal.Status?
     let kakao: KakaoAvailability.KakaoState
+    let kakaoReason: String?
     let lastCall: KakaoAvailability.LastCall?
+    let foreignResponse: ForeignResponse?
     let recentCalls: RecentCalls.Totals
     /// `nil` if the database does not respond.
     let shared: SharedStatus?
@@ -145,9 +149,16 @@ private struct ServiceStatus: Sendable {
         "KakaoStatus",
         [
             .member("state", .choice, "Whether Kakao responds to this server.", \.kakao),
+            .nullable("reason", .text, "Why calls are in vain; null if they are not.", \.kakaoReason),
             .nullable("last_call_at", .time, "When the last call ended.", \.lastCall?.at),
             .nullable("last_error", .text, "The last error.", \.lastCall?.lastError?.rawValue),
             .nullable("last_error_at", .time, "When it happened.", \.lastCall?.lastErrorAt),
+            .nullable(
+                "foreign_response",
+                ForeignResponse.shape.kind,
+                "The last response of something else in Kakao's place; null if there was none.",
+                \.foreignResponse
+            ),
             .member(
                 "calls",
                 .count,

@@ -20,6 +20,8 @@ struct KakaoRefusal: Error, Equatable {
     var retryAfterSeconds: Int?
     /// The length of a body that is no JSON; `nil` for a short page.
     var bodyBytes: Int?
+    /// The response of something else in Kakao's place.
+    var page: ForeignPage?
     /// The scopes of error -402.
     var missingScopes: MissingScopes?
 
@@ -87,7 +89,9 @@ struct KakaoRefusal: Error, Equatable {
 
     var response: Response {
         var response = body
-        if status == 401, oauthError == nil { response.headerFields[.wwwAuthenticate] = "KakaoAK error=invalid_token" }
+        if status == 401, oauthError == nil, page == nil {
+            response.headerFields[.wwwAuthenticate] = "KakaoAK error=invalid_token"
+        }
         // A client that follows it arrives where it came from.
         if (300..<400).contains(status) { response.headerFields[.location] = "?redirected=true" }
         if let retryAfterSeconds { response.headerFields[.retryAfter] = String(retryAfterSeconds) }
@@ -96,6 +100,12 @@ struct KakaoRefusal: Error, Equatable {
 
     private var body: Response {
         let status = Self.known.first { $0.code == self.status } ?? HTTPResponse.Status(code: self.status)
+        if let page {
+            var response = Response(status, contentType: page.contentType, body: Array(page.body.utf8))
+            response.headerFields[.server] = page.server
+            response.headerFields[.via] = page.via
+            return response
+        }
         if let oauthError {
             return .json(status: status) {
                 if !oauthError.error.isEmpty { $0.member("error", oauthError.error) }

@@ -109,7 +109,10 @@ package struct ServerContext: Sendable {
     package func apply(_ kakao: KakaoSettings, _ identity: IdentitySettings) async {
         if let secret = identity.feedbackSecret { mask.add(secret.revealed) }
         currentKakao.withLock { $0 = kakao }
-        adminKey.replace(by: kakao.adminKey.revealed)
+        if adminKey.unmasked != kakao.adminKey.revealed {
+            adminKey.replace(by: kakao.adminKey.revealed)
+            availability.closeCircuits()
+        }
         await self.identity.apply(identity, kakao)
     }
 

@@ -48,6 +48,63 @@ import Testing
     }
 
     @Test(
+        "A page of a firewall moves no token: Kakao has it for one user, before and after",
+        arguments: [403, 200, 401]
+    )
+    func anotherHost(status: Int) async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "shared")
+            service.kakao.fail("*", .anotherHost, status: status)
+            #expect(try await service.api.register(2, "shared").status == 202)
+            service.kakao.sandbox.removeFaults()
+            try await eventually("Kakao has the token for user 2 only") {
+                let (first, second) = (try await service.kakao.tokens(of: 1), try await service.kakao.tokens(of: 2))
+                return first.isEmpty && second == ["phone gcm shared"]
+            }
+        }
+    }
+
+    @Test("A logout while something else responds in Kakao's place is carried out when Kakao is back")
+    func logoutAtAnotherHost() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            service.kakao.fail("*", .anotherHost)
+            #expect(try await service.api.deregister(1).status == 202)
+            service.kakao.sandbox.removeFaults()
+            try await eventually("Kakao has deregistered the token") { try await service.kakao.tokens(of: 1).isEmpty }
+            try await eventually("the device is deleted") { try await service.database.count("devices") == 0 }
+        }
+    }
+
+    @Test("A deregistration that Kakao refuses ends only once Kakao no longer lists the token")
+    func refusedDeregistration() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            service.kakao.fail("deregister", status: 400, code: -2, times: 2)
+            #expect(try await service.api.deregister(1).status == 202)
+            #expect(try await service.database.count("devices WHERE withdrawn") == 1)
+            try await eventually("Kakao has deregistered the token") { try await service.kakao.tokens(of: 1).isEmpty }
+            try await eventually("the device is deleted") { try await service.database.count("devices") == 0 }
+            #expect(try await service.api.metrics().value("kakao_push_refused_deregistrations_total") == 2)
+            // Kakao does not know this device.
+            service.kakao.fail("deregister", status: 400, code: -2)
+            #expect(try await service.api.deregister(7).status == 200)
+        }
+    }
+
+    @Test("A token that its former owner has lost is not given back if Kakao refuses its registration")
+    func refusedMove() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "shared")
+            service.kakao.fail("register", status: 400, code: -2, times: 1)
+            #expect(try await service.api.register(2, "shared").status == 400)
+            try await eventually("both are deleted") { try await service.database.count("devices") == 0 }
+            let (first, second) = (try await service.kakao.tokens(of: 1), try await service.kakao.tokens(of: 2))
+            #expect(first.isEmpty && second.isEmpty)
+        }
+    }
+
+    @Test(
         "The last of several requests for one device while Kakao is down counts",
         arguments: [true, false]
     )
@@ -141,11 +198,20 @@ import Testing
         try await withService { service in
             service.kakao.fail("register", status: 401, code: -401) { $0.message = "wrong appKey" }
             #expect(try await service.api.register(1, "token").status == 202)
-            try await expectHalted(service, "wrong appKey")
+            let status = try await service.api.get("/v1/status").json
+            #expect(status?["kakao"]?["state"] == "refusing")
+            #expect(status?["kakao"]?["reason"]?.string?.contains("wrong appKey") == true)
+            // Nothing is known of pushes.
+            #expect(status?["sender"]?["state"] == "running")
             #expect(service.log.lines.contains { $0.level == .critical })
+            // Further registrations find out now and then whether that has changed.
+            #expect(try await service.api.register(2, "other").status == 202)
             service.kakao.sandbox.removeFaults()
-            #expect(try await service.api.register(2, "other").status == 200)
-            try await service.api.waitUntilReady()
+            try await eventually("Kakao has the tokens") {
+                let (first, second) = (try await service.kakao.tokens(of: 1), try await service.kakao.tokens(of: 2))
+                return !first.isEmpty && !second.isEmpty
+            }
+            #expect(try await service.api.get("/v1/status").json?["kakao"]?["state"] == "reachable")
         }
     }
 

@@ -211,7 +211,8 @@ struct MessageCrashPlan {
         }
         return [
             fault(.latency, 1) { $0.milliseconds = 100 },
-            fault(.status, 0.05) { $0.status = 503 },
+            fault(.status, 0.025) { ($0.status, $0.code) = (503, -9798) },
+            fault(.anotherHost, 0.025) { $0.status = 503 },
             fault(.status, 0.05, path: "/v1/api/talk/friends") { $0.status = 503 },
             fault(.dropAfterBody, 0.01),
             fault(.dropAfterBody, 0.01) { $0.isCarriedOut = true },

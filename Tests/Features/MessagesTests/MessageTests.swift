@@ -155,6 +155,23 @@ import Testing
         }
     }
 
+    @Test(
+        "While something else responds in Kakao's place, receivers wait without a counted attempt, and are reached once"
+    )
+    func anotherHost() async throws {
+        try await withAccounts { service in
+            try await service.befriend(1, [101, 102])
+            service.kakao.fail(Self.sends, .anotherHost, times: 2) { $0.path = Self.sends }
+            let path = try await service.send(to: service.friends([101, 102]), ["template": Self.text])
+            try await service.waitUntilEnded(path)
+            let receivers = try await service.receivers(path)
+            #expect(receivers.map { $0["state"] } == ["sent", "sent"])
+            #expect(receivers.map { $0["attempts"] } == [1, 1])
+            #expect(service.kakao.sandbox.talkMessages().count == 2)
+            #expect(try await service.api.get("/v1/status").json?["sender"]?["state"] == "running")
+        }
+    }
+
     @Test("Without a login or a scope, the receivers fail with the page where the sender removes the cause")
     func sender() async throws {
         try await withAccounts { service in

@@ -76,11 +76,25 @@ import Testing
         #expect(result.state == .waiting && result.reason == .unavailable && result.secondsUntilDue == 60)
     }
 
-    @Test("A rejected token needs a login, also if a gateway rejects it without a code")
+    @Test("A rejected token needs a login, but not if something else than Kakao rejects it")
     func token() {
-        let error = KakaoError(kind: .refused(status: 401, code: nil, message: ""), credential: .userToken)
-        let result = ReceiverResult(error, of: Self.claim(), Self.message(), batch: 5)
-        #expect(result.state == .failed && result.reason == .loginRequired)
+        #expect(Self.result(.invalidCredential, Self.claim()).reason == .loginRequired)
+        let error = KakaoError(kind: .unrecognized(UnrecognizedResponse(status: 401)), credential: .userToken)
+        let result = ReceiverResult(error, of: Self.claim(attempts: 10), Self.message(), batch: 5)
+        #expect(result.state == .waiting && !result.countsAttempt && result.reason == .unavailable && !result.isCounted)
+    }
+
+    @Test(
+        "What may have been carried out before something else responded is uncertain, or repeated",
+        arguments: [200, 502, 504]
+    )
+    func intercepted(status: Int) {
+        let error = KakaoError(kind: .unrecognized(UnrecognizedResponse(status: status)), credential: .userToken)
+        let once = ReceiverResult(error, of: Self.claim(), Self.message(), batch: 1)
+        #expect(once.state == .uncertain && once.isCounted && once.reason == .noResponse)
+        let message = Self.message(delivery: .atLeastOnce)
+        let again = ReceiverResult(error, of: Self.claim(attempts: 10), message, batch: 1)
+        #expect(again.state == .waiting && again.mayRepeat && again.isCounted && !again.countsAttempt)
     }
 
     @Test("Without the settings for tokens the receivers wait for an operator, and the sender need not log in")
@@ -90,7 +104,8 @@ import Testing
 
     @Test("The response to the last attempt can be lost too: the receiver is uncertain")
     func lostAtLast() {
-        let error = KakaoError(kind: .badAnswer, credential: .userToken)
+        let cause = HTTPClientError(code: .timedOut, mayHaveBeenSent: true, message: "")
+        let error = KakaoError(kind: .unreachable(cause), credential: .userToken)
         let message = Self.message(delivery: .atLeastOnce)
         let result = ReceiverResult(error, of: Self.claim(attempts: 10), message, batch: 1)
         #expect(result.state == .uncertain && result.isCounted && result.reason == .noResponse)
@@ -106,8 +121,7 @@ import Testing
         "A lost response is uncertain, or tried again as the message says",
         arguments: [
             KakaoError.Kind.unreachable(HTTPClientError(code: .timedOut, mayHaveBeenSent: true, message: "")),
-            .badAnswer,
-            .refused(status: 502, code: nil, message: ""), .refused(status: 504, code: nil, message: ""),
+            .unreachable(HTTPClientError(code: .connectionLost, mayHaveBeenSent: true, message: "")),
         ]
     )
     func lost(kind: KakaoError.Kind) {
@@ -122,7 +136,8 @@ import Testing
         "A request that did not reach Kakao, or that Kakao could not carry out, is tried again up to ten times",
         arguments: [
             KakaoError.Kind.unreachable(HTTPClientError(code: .cannotConnect, mayHaveBeenSent: false, message: "")),
-            .refused(status: 500, code: .internalError, message: ""), .refused(status: 503, code: nil, message: ""),
+            .refused(status: 500, code: .internalError, message: ""),
+            .refused(status: 503, code: .platformMaintenance, message: ""),
         ]
     )
     func temporary(kind: KakaoError.Kind) {

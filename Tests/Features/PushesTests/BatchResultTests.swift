@@ -20,6 +20,7 @@ struct BatchResultTests {
     private static func outcome(
         _ error: KakaoError,
         attempts: Int = 1,
+        claims: Int = 1,
         users: Int = 1,
         delivery: Delivery = .atLeastOnce,
         jitter: Double = 1
@@ -27,6 +28,7 @@ struct BatchResultTests {
         BatchResult(
             error,
             attempts: attempts,
+            claims: claims,
             users: users,
             delivery: delivery,
             firstDelay: .seconds(1),
@@ -64,7 +66,7 @@ struct BatchResultTests {
     func mayRepeat() {
         let cases = [
             (Self.lost(mayHaveBeenSent: true), true), (Self.lost(mayHaveBeenSent: false), false),
-            (Self.refused(500), false), (KakaoError(kind: .badAnswer), true),
+            (Self.refused(500, -1), false),
         ]
         for (error, expected) in cases {
             guard case .retry(_, let mayRepeat, _) = Self.outcome(error) else {
@@ -85,6 +87,21 @@ struct BatchResultTests {
         }
         #expect(Self.delay(Self.outcome(Self.lost(mayHaveBeenSent: false), delivery: .atMostOnce)) == .seconds(1))
         #expect(Self.delay(Self.outcome(Self.refused(500), delivery: .atMostOnce)) == .seconds(1))
+    }
+
+    @Test(
+        "A response that is not Kakao's counts no attempt, and repeats only what may have been carried out",
+        arguments: [(200, true), (403, false), (500, false), (502, true), (503, false), (504, true)]
+    )
+    func unrecognized(status: Int, mayBeCarriedOut: Bool) {
+        let error = KakaoError(kind: .unrecognized(UnrecognizedResponse(status: status)))
+        let again = Self.outcome(error, attempts: 10)
+        #expect(again.state == .waiting && !again.countsAttempt && again.mayRepeat == mayBeCarriedOut)
+        #expect(again.status == status)
+        let delays = [1, 2, 7, 100].map { Self.outcome(error, claims: $0).delay }
+        #expect(delays == [1, 2, 60, 60].map { .seconds($0) })
+        let once = Self.outcome(error, delivery: .atMostOnce)
+        #expect(once.state == (mayBeCarriedOut ? .uncertain : .waiting) && !once.mayRepeat)
     }
 
     @Test("An exhausted quota pauses the sender, a rejected key halts the push, and an invalid message fails")

@@ -10,7 +10,7 @@ import Testing
 
 /// Tests of writes about batches that share a row, by servers that lose responses or leases.
 @Suite(.timeLimit(.minutes(5))) struct BatchStoreTests {
-    private static let rejection = KakaoError(kind: .refused(status: 400, code: nil, message: "rejected"))
+    private static let rejection = KakaoError(kind: .refused(status: 400, code: .invalidParameter, message: "rejected"))
 
     /// A prepared push to the users from 1 on, which no server sends.
     private struct PreparedPush {

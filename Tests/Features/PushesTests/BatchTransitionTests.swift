@@ -153,7 +153,7 @@ private struct StoredBatch {
             lease: lease,
             shared: nil
         )
-        let error = KakaoError(kind: .refused(status: 400, code: nil, message: "rejected"))
+        let error = KakaoError(kind: .refused(status: 400, code: .invalidParameter, message: "rejected"))
         switch event {
         case .claim: _ = try await store.claim([BatchStore.Share(pushID: pushID, batches: 1)], lease: lease)
         case .accept: try await store.record(.sent, of: claim)

@@ -307,7 +307,7 @@ import Testing
             try await service.database.addPhones(1...count)
             // Kakao answers late, and rejects each request for now.
             let hold = service.kakao.hold("send")
-            service.kakao.fail("send", status: 503)
+            service.kakao.fail("send", status: 503, code: -9798)
             let audience: JSONValue = count == 80 ? uuids(1...80) : ["everyone": true]
             let first = try await service.api.create(audience, gcm("m"))
             try await eventually("a request is in flight") { service.kakao.requests("send") > 0 }
@@ -356,7 +356,7 @@ import Testing
     func retried(count: Int64) async throws {
         try await withService { service in
             try await service.database.addPhones(1...count)
-            service.kakao.fail("send", status: 403)
+            service.kakao.fail("send", status: 403, code: -4)
             let first = try await service.api.create(count == 80 ? uuids(1...80) : ["everyone": true], gcm("first"))
             try await service.api.waitUntilDone(first)
             #expect(try await service.api.users(first)?["failed"] == .integer(Int(count)))

@@ -219,7 +219,7 @@ import Testing
                 try await store.claim([BatchStore.Share(pushID: push, batches: 10)], lease: lease).batches
             }
             let first = try #require(try await claim().first)
-            let rejection = KakaoError(kind: .refused(status: 400, code: nil, message: "rejected"))
+            let rejection = KakaoError(kind: .refused(status: 400, code: .invalidParameter, message: "rejected"))
             try await store.split(first, .split(rejection), isRejectedRepeatedly: false)
             let halves = try await claim()
             #expect(halves.map(\.userIDs).sorted { $0[0] < $1[0] } == [[1, 2], [3, 4]])

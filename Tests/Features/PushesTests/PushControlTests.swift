@@ -19,8 +19,9 @@ import Testing
 
     /// A user whose sends fail temporarily.
     private static let slow: Int64 = 1
-    /// A user for whom Kakao rejects the key.
+    /// Users for whom Kakao rejects the message.
     private static let refused: Int64 = 2
+    private static let alsoRefused: Int64 = 3
 
     /// Creates a push and waits until it is in a state.
     private static func push(in state: PushState, _ service: TestService) async throws -> String {
@@ -43,7 +44,7 @@ import Testing
             push = try await api.create(uuids([slow]), gcm(), ["expires_at": "2099-01-01T00:00:00Z"])
             try await service.database.pool.write("UPDATE pushes SET expires_at = now() WHERE expires_at > now()")
         case .halted:
-            push = try await api.create(uuids([refused]))
+            push = try await api.create(uuids([refused, alsoRefused]))
         }
         try await api.waitFor(state.rawValue, push)
         return push
@@ -56,12 +57,13 @@ import Testing
         // A server notices a changed expires_at when it renews its lease.
         let adjust = { (settings: inout Settings) in settings.pushes.approvalAboveUsers = 2 }
         try await withService(adjust, intervals: WorkIntervals(lease: .seconds(2))) { service in
-            try await service.database.addPhones([Self.slow, Self.refused])
-            service.kakao.fail("send", status: 503) {
+            try await service.database.addPhones([Self.slow, Self.refused, Self.alsoRefused])
+            service.kakao.fail("send", status: 503, code: -9798) {
                 $0.userIDs = [Self.slow]
                 $0.retryAfterSeconds = 600
             }
-            service.kakao.fail("send", status: 401, code: -401) { $0.userIDs = [Self.refused] }
+            // Kakao rejects the message for every user.
+            service.kakao.fail("send", status: 400, code: -2) { $0.userIDs = [Self.refused, Self.alsoRefused] }
             // The states to which each control leads, by the state before. In other states it is rejected.
             let expected: [(String, [PushState: Set<String>])] = [
                 ("pause", [.scheduled: ["paused"], .sending: ["paused"], .paused: ["paused"]]),
@@ -332,7 +334,7 @@ import Testing
     func expiry() async throws {
         try await withService(intervals: WorkIntervals(lease: .seconds(2))) { service in
             try await service.database.addPhones([1])
-            service.kakao.fail("send", status: 503) { $0.retryAfterSeconds = 600 }
+            service.kakao.fail("send", status: 503, code: -9798) { $0.retryAfterSeconds = 600 }
             let push = try await service.api.create(uuids([1]), gcm(), ["expires_at": "2099-01-01T00:00:00Z"])
             try await eventually("the batch was attempted") { service.kakao.requests("send") == 1 }
             try await service.database.pool.write("UPDATE pushes SET expires_at = now()")

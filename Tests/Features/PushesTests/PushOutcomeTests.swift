@@ -78,7 +78,7 @@ import Testing
     func retryAfter() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
-            service.kakao.fail("send", status: 503, times: 1) { $0.retryAfterSeconds = 120 }
+            service.kakao.fail("send", status: 503, code: -9798, times: 1) { $0.retryAfterSeconds = 120 }
             let before = try await service.database.text("SELECT clock_timestamp()::text")
             let push = try await service.api.create()
             let waits = "push_batches WHERE state = 'waiting' AND attempts = 1"
@@ -163,7 +163,7 @@ import Testing
     func refusedForNow() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
-            service.kakao.fail("send", status: 503, times: 1)
+            service.kakao.fail("send", status: 503, code: -9798, times: 1)
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
             try await Self.hurry(service, push, to: "done")
             #expect(try await service.api.users(push) == counts(1, sent: 1))

@@ -47,6 +47,7 @@ extension Exposition {
         "kakao_push_database_up", "kakao_push_database_statements_total",
         "kakao_push_database_statement_duration_seconds", "kakao_push_database_waiting",
         "kakao_push_database_reconnects_total", "kakao_push_loop_delay_seconds", "push_server_build_info",
+        "kakao_push_refused_deregistrations_total",
         "process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "process_start_time_seconds",
     ]
     /// The metrics that appear with the first request of their kind.
@@ -68,7 +69,7 @@ extension Exposition {
     static let all = always.union(ofRequests).union(fromDatabase).union(ofJournal)
         .union([
             "kakao_push_certificate_expiry_seconds", "kakao_push_log_lines_dropped_total",
-            "kakao_push_webhook_lag_seconds",
+            "kakao_push_webhook_lag_seconds", "kakao_push_kakao_foreign_responses_total",
         ])
 
     @Test("docs/metrics.md lists every metric")
@@ -114,8 +115,9 @@ extension Exposition {
     @Test(
         "An error of Kakao is counted under its outcome",
         arguments: [
-            (500, nil, "retry"), (400, -603, "retry"), (429, nil, "wait"), (400, -10, "wait"), (401, -401, "halt"),
-            (403, -5, "halt"), (400, -2, "refused"), (404, nil, "refused"),
+            (500, -1, "retry"), (400, -603, "retry"), (429, -10, "wait"), (400, -10, "wait"), (401, -401, "halt"),
+            (403, -5, "halt"), (400, -2, "refused"), (404, -5000, "refused"), (500, nil, "bad_answer"),
+            (404, nil, "bad_answer"),
         ] as [(Int, Int?, String)]
     )
     func faults(status: Int, code: Int?, outcome: String) async throws {
@@ -125,7 +127,10 @@ extension Exposition {
             try await eventually("the outcome is counted") {
                 try await service.api.metrics().kakao("push_send", outcome) == 1
             }
-            #expect(try await service.api.metrics().kakao("push_send", otherThan: [outcome, "ok"]) == 0)
+            let metrics = try await service.api.metrics()
+            #expect(metrics.kakao("push_send", otherThan: [outcome, "ok"]) == 0)
+            let labels = ["status": String(status), "type": "html"]
+            #expect(metrics.value("kakao_push_kakao_foreign_responses_total", labels) == (code == nil ? 1 : nil))
         }
     }
 
@@ -154,14 +159,16 @@ extension Exposition {
         #expect([.responseTooLarge, .badResponse].allSatisfy { outcome($0) == "bad_answer" })
         #expect([.canceled, .overloaded, .shutDown, .internalFailure].allSatisfy { outcome($0) == "given_up" })
         #expect([.invalidRequest].allSatisfy { outcome($0) == "halt" })
-        #expect(KakaoOutcome(KakaoError(kind: .badAnswer)).rawValue == "bad_answer")
+        #expect(
+            KakaoOutcome(KakaoError(kind: .unrecognized(UnrecognizedResponse(status: 200)))).rawValue == "bad_answer"
+        )
         #expect(KakaoOutcome(nil).rawValue == "ok")
     }
 
     @Test("While a quota is exhausted, the sender and its batches are waiting, and the batches' age grows")
     func waiting() async throws {
         try await withService { service in
-            service.kakao.fail("send", status: 429)
+            service.kakao.fail("send", status: 429, code: -10)
             _ = try await service.push([1])
             var age = 0.0
             try await eventually("the sender waits with a batch") {

@@ -165,7 +165,7 @@ extension Exposition {
         try await withService { service in
             try await service.api.waitUntilDone(service.push([1, 2, 3]))
             #expect(try await service.api.metrics().users("sent") == 3)
-            service.kakao.fail("send", status: 404, times: 1)
+            service.kakao.fail("send", status: 404, code: -5000, times: 1)
             try await service.api.waitUntilDone(service.push([1, 2]))
             service.kakao.fail("send", .dropAfterBody, times: 1)
             let push = try await service.api.create(["uuids": [1]], gcm(), ["delivery": "at_most_once"])

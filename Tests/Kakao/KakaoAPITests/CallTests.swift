@@ -45,7 +45,7 @@ import Testing
             }
         }
         #expect(bad.map(\.name) == ["push_register"])
-        guard case .badAnswer = bad.first?.error?.kind else {
+        guard case .unrecognized = bad.first?.error?.kind else {
             Issue.record("reported as \(bad)")
             return
         }

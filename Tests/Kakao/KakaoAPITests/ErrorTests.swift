@@ -45,7 +45,8 @@ import Testing
     @Test(
         "With a user's token, an invalid token and a missing scope concern the user, not the app",
         arguments: [
-            (401, #"{"msg":"this access token does not exist","code":-401}"#, Disposition.logIn), (401, "", .logIn),
+            (401, #"{"msg":"this access token does not exist","code":-401}"#, Disposition.logIn),
+            (401, "", .unrecognized),
             (403, #"{"msg":"insufficient scopes.","code":-402,"required_scopes":["friends"]}"#, .consent),
             (401, #"{"msg":"said","code":-406}"#, .fail), (400, #"{"msg":"said","code":-10}"#, .wait),
             (403, #"{"msg":"said","code":-5}"#, .halt),
@@ -73,20 +74,54 @@ import Testing
     }
 
     @Test(
-        "Without a code, the status determines the disposition",
+        "An error without Kakao's code is not Kakao's, and its status says whether the call may have been carried out",
         arguments: [
-            (500, Disposition.retry), (502, .retry), (503, .retry), (504, .retry), (302, .retry),
-            (429, .wait), (401, .halt), (400, .invalid), (403, .fail), (404, .fail), (405, .fail), (413, .fail),
+            (500, false), (502, true), (503, false), (504, true), (524, true), (302, false), (429, false), (401, false),
+            (400, false), (403, false), (404, false), (405, false), (407, false), (413, false),
         ],
-        ["", "<html><h1>Bad gateway</h1></html>", "{}", #"{"code":"-10","msg":7}"#, "[]", "{"]
+        [
+            "", "<html><h1>Bad gateway</h1></html>", "{}", #"{"code":"-10","msg":7}"#, #"{"code":403,"msg":"blocked"}"#,
+            "[]",
+            "{", #"{"error":"forbidden"}"#,
+        ]
     )
-    func gateways(_ row: (status: Int, disposition: Disposition), body: String) async throws {
+    func gateways(_ row: (status: Int, mayBeCarriedOut: Bool), body: String) async throws {
         let error = try await Self.error(row.status, body)
-        #expect(error.disposition == row.disposition)
-        guard case .refused(row.status, nil, "") = error.kind else {
+        #expect(error.disposition == .unrecognized)
+        #expect(error.hasUnknownOutcome == row.mayBeCarriedOut)
+        guard case .unrecognized(let response) = error.kind else {
             Issue.record("parsed as \(error)")
             return
         }
+        #expect(response.status == row.status)
+    }
+
+    @Test("A redirect is never Kakao's, and an error of another API with a success status neither")
+    func redirect() async throws {
+        for (status, body) in [(302, #"{"msg":"said","code":-2}"#), (200, #"{"msg":"said","code":-2}"#)] {
+            #expect(try await Self.error(status, body).disposition == .unrecognized)
+        }
+    }
+
+    @Test("An unrecognized response is described by what identifies its sender, without the credentials of the request")
+    func description() async throws {
+        let page = "<html><head><TITLE>Access\n denied</TITLE></head><body>KakaoAK admin-key</body></html>"
+        let head = "Content-Type: text/html; charset=utf-8\r\nServer: squid/5.7\r\nVia: 1.1 proxy.example admin-key\r\n"
+        let response =
+            "HTTP/1.1 407 Said\r\n\(head)Retry-After: 30\r\nContent-Length: \(page.utf8.count)\r\nConnection: close\r\n\r\n\(page)"
+        let (error, _) = try await withKakao(answering: response) { kakao in
+            await failure { () async throws(KakaoError) in try await kakao.send() }
+        }
+        let text = "\(try #require(error))"
+        for part in ["407", "text/html", "squid/5.7", "proxy.example ***", "Access denied", "kakao.proxy_url"] {
+            #expect(text.contains(part), "\(text)")
+        }
+        #expect(!text.contains("admin-key"))
+        #expect(error?.retryAfter == .seconds(30))
+        // Without a title, the beginning of the text counts.
+        let other = try await Self.error(403, "<p>Your key admin-key is <b>blocked</b></p>")
+        #expect("\(other)".contains("Your key *** is blocked"))
+        #expect(try await Self.error(403, "\u{0}\u{1}").disposition == .unrecognized)
     }
 
     @Test("A refused connection is retried, and no byte has left")
@@ -162,6 +197,8 @@ import Testing
         let token = "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH"
         let error = try await Self.error(400, #"{"msg":"wrong ( pushToken=\#(token), did=d )","code":-2}"#)
         #expect(!"\(error)".contains("APA91b"))
+        let echo = try await Self.error(401, #"{"msg":"unknown app admin-key","code":-401}"#)
+        #expect("\(echo)" == "Kakao answered 401, code -401: unknown app ***")
         #expect(!String(reflecting: error).contains("APA91b"))
     }
 

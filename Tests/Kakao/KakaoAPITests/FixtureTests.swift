@@ -60,6 +60,42 @@ import Testing
         #expect(operation.answer.decode(example) != nil)
     }
 
+    @Test(
+        "No call takes the response of another host for Kakao's",
+        arguments: [200, 201, 204, 302, 400, 401, 403, 404, 407, 429, 500, 502, 503, 504],
+        [
+            "<html><head><title>Log in to the network</title></head></html>", "", "OK", "{\"id\":12",
+            "{\"code\":403,\"message\":\"no\"}",
+            "{\"error\":\"Forbidden\",\"status\":403}",
+        ]
+    )
+    func anotherHost(status: Int, body: String) async throws {
+        let directory = Self.directory
+        _ = try await withKakao(answering: answer(status, status == 204 ? "" : body)) { kakao in
+            for call in KakaoCalls.all {
+                let data = try Data(contentsOf: directory.appending(path: "\(call.name).json"))
+                let fixture = try Fixture(JSONValue(parsing: Array(data)))
+                let error = try await Self.error(of: call, fixture, kakao)
+                // An empty success cannot be told apart from Kakao's where Kakao's is empty.
+                let isEmpty = status < 300 && call.hasEmptyAnswer && (status == 204 || body.isEmpty)
+                #expect((error == nil) == isEmpty, "\(call.name)")
+                #expect(error.map { $0.disposition == .unrecognized } ?? true, "\(call.name)")
+            }
+        }
+    }
+
+    private static func error<Call: KakaoCall>(
+        of _: Call.Type,
+        _ fixture: Fixture,
+        _ kakao: KakaoClient
+    ) async throws -> KakaoError? {
+        let parameters = Call.operation.parameters
+        let call = try parameters.read(fixture.parameters(Call.operation.parameters(inPath: fixture.path)))
+        return await failure { () async throws(KakaoError) in
+            _ = try await kakao.call(call, as: fixture.credential, uploads: fixture.uploads)
+        }
+    }
+
     /// A request and a response from Kakao's documentation.
     private struct Fixture {
         let method: String
@@ -159,4 +195,8 @@ extension JSONValue {
         default: self == other
         }
     }
+}
+
+extension KakaoCall {
+    fileprivate static var hasEmptyAnswer: Bool { operation.answer.schema == nil }
 }

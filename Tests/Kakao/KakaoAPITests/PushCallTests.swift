@@ -48,12 +48,12 @@ import Testing
                 try await kakao.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
             }
         }
-        guard case .badAnswer = error?.kind else {
+        guard case .unrecognized = error?.kind else {
             Issue.record("the call ended with \(String(describing: error))")
             return
         }
-        #expect(error?.disposition == .retry)
-        #expect(error?.mayHaveBeenSent == true)
+        #expect(error?.disposition == .unrecognized)
+        #expect(error?.hasUnknownOutcome == true)
     }
 
     @Test(
@@ -127,7 +127,7 @@ import Testing
         let (error, _) = try await withKakao(answering: answer(200, body)) { kakao in
             await failure { () async throws(KakaoError) in try await kakao.tokens(userIDs: [1]) }
         }
-        guard case .badAnswer = error?.kind else {
+        guard case .unrecognized = error?.kind else {
             Issue.record("the call ended with \(String(describing: error))")
             return
         }
@@ -154,7 +154,10 @@ import Testing
         #expect(call.form == [#"uuids=["3","1"]"#, "push_message=\(message)"] + (bypass ? ["bypass=true"] : []))
     }
 
-    @Test("The body of a successful send response is ignored", arguments: ["", "<html>", "{\"code\":-1}"])
+    @Test(
+        "JSON that reports no error is ignored in a successful send response",
+        arguments: ["", "{}", "{\"code\":0}", "[1]"]
+    )
     func sendAnswer(body: String) async throws {
         let (_, calls) = try await withKakao(answering: answer(200, body)) { kakao in
             try await kakao.send()

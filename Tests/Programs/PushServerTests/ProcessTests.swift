@@ -121,7 +121,7 @@ import Testing
                 }
                 try await database.addPhones(1...200)
                 #expect(try await load() < 0.3)
-                kakao.fail("send", status: 503) { $0.retryAfterSeconds = 600 }
+                kakao.fail("send", status: 503, code: -9798) { $0.retryAfterSeconds = 600 }
                 for delivery in ["at_least_once", "at_most_once"] {
                     _ = try await api.create(["everyone": true], gcm(), ["delivery": .string(delivery)])
                 }

@@ -301,7 +301,7 @@ import Testing
     func restarted() async throws {
         try await withDatabaseAndKakao { database, kakao in
             var environment = RunningProgram.environment(database, kakao)
-            kakao.fail("send", status: 500)
+            kakao.fail("send", status: 500, code: -1)
             let watching: RunningProgram
             var first: RunningProgram?
             do {

@@ -185,7 +185,7 @@ struct CodeExchange: Sendable {
                 atMost: Self.maximumUserReadAttempts,
                 on: loop,
                 attempt: { try await kakao.call(RetrieveUser(), as: .userToken(accessToken)).userID },
-                while: { (error: KakaoError) in error.disposition == .retry }
+                while: { (error: KakaoError) in error.disposition == .retry || error.disposition == .unrecognized }
             )
         } catch let error as KakaoError {
             guard let known else { throw Failure.kakao(error) }

@@ -196,7 +196,7 @@ struct TokenRefresher: Sendable {
                 metadata: ["user_id": "\(claim.userID)", "app_key": "\(claim.appKey)", "kakao": "\(error)"]
             )
             await postpone(claim, for: Self.configurationPause, .misconfigured)
-        case .retry:
+        case .retry, .unrecognized:
             logger.debug("Token refresh failed", metadata: ["user_id": "\(claim.userID)", "kakao": "\(error)"])
             let delay = Self.retryDelay.after(claim.attempts + 1, atLeast: error.retryAfter ?? .zero)
             await postpone(claim, for: delay, .failed)

@@ -160,14 +160,9 @@ extension KakaoError {
     ///
     /// Only -101 means that the user is unlinked. -401 is a fault of the configuration: the unlink is not done.
     fileprivate var unlinkOutcome: UnlinkOutcome {
-        switch code {
-        case .userNotLinked: return .done
-        // A gateway does not speak for Kakao.
-        case nil: return .retry
-        default: break
-        }
+        if code == .userNotLinked { return .done }
         switch disposition {
-        case .retry, .wait, .halt: return .retry
+        case .retry, .unrecognized, .wait, .halt: return .retry
         case .logIn, .consent, .invalid, .fail: return .rejected
         }
     }

@@ -101,7 +101,7 @@ struct ImageLibrary: Sendable {
             url = try await kakao.call(UploadImage(), as: .appKey, uploads: [KakaoUpload(claim.format, claim.bytes)])
                 .url
             guard url.hasPrefix("https://") || url.hasPrefix("http://") else {
-                throw KakaoError(kind: .badAnswer, credential: .appKey)
+                throw KakaoError(kind: .unrecognized(UnrecognizedResponse(status: 200)), credential: .appKey)
             }
         } catch {
             logger.info("Image upload failed", metadata: ["image": "\(claim.id.lowercased)", "kakao": "\(error)"])

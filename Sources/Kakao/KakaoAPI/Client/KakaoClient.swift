@@ -54,16 +54,22 @@ package struct KakaoClient: Sendable {
         request.latestStart = latestStart
         if let timeout { request.totalTimeout = timeout }
         var answer: Call.Answer?
-        let secrets = operation.secrets(of: call)
-        try await exchange(request, operation.name, operation.family, credential.kind, secrets) { response in
-            answer = operation.answer.decode(response.body)
-            return answer != nil
-        }
+        try await exchange(
+            request,
+            (operation.name, operation.family, operation.host),
+            credential.kind,
+            secrets: { operation.secrets(of: call) + self.secrets(of: credential) },
+            isValid: { response in
+                answer = operation.answer.decode(response.body)
+                return answer != nil
+            }
+        )
         guard let answer else { preconditionFailure("an exchange without an answer throws") }
         return answer
     }
 
-    /// Makes a call and returns Kakao's response as it is, so that members which Kakao adds later reach the caller too.
+    /// Makes a call and returns Kakao's response as it is, so that members which Kakao adds later reach the caller too. It is
+    /// JSON, or empty if the call's answer is.
     ///
     /// - Throws: ``KakaoError``, also if Kakao responds with an error.
     package func relay<Call: KakaoCall>(
@@ -73,8 +79,13 @@ package struct KakaoClient: Sendable {
     ) async throws(KakaoError) -> HTTPClientResponse {
         let operation = Call.operation
         let request = request(of: call, operation, as: credential, uploads)
-        let (kind, secrets) = (credential.kind, operation.secrets(of: call))
-        return try await exchange(request, operation.name, operation.family, kind, secrets) { _ in true }
+        return try await exchange(
+            request,
+            (operation.name, operation.family, operation.host),
+            credential.kind,
+            secrets: { operation.secrets(of: call) + self.secrets(of: credential) },
+            isValid: { $0.body.isEmpty ? operation.answer.schema == nil : reportsNoError($0.body) }
+        )
     }
 
     /// Returns the request of a call with its credential and its secret parameters masked, for display.
@@ -92,22 +103,27 @@ package struct KakaoClient: Sendable {
     /// Sends a request, and reports the call. It is not generic, because generic code costs a fifth of a registration.
     ///
     /// - Parameters:
-    ///   - secrets: The secrets of the request, which errors must not contain.
+    ///   - secrets: Returns the secrets of the request, which errors must not contain.
     ///   - isValid: Whether the body of a successful response matches Kakao's documentation.
     @discardableResult
     private func exchange(
         _ request: HTTPClientRequest,
-        _ name: String,
-        _ family: KakaoFamily,
+        _ operation: (name: String, family: KakaoFamily, host: KakaoHost),
         _ credential: KakaoCredential.Kind,
-        _ secrets: [String],
+        secrets: () -> [String],
         isValid: (HTTPClientResponse) -> Bool
     ) async throws(KakaoError) -> HTTPClientResponse {
         let start = MonotonicTime.now
         func report(_ error: KakaoError?) {
             let duration = MonotonicTime.now - start
             onCall(
-                KakaoCallReport(name: name, family: family, credential: credential, duration: duration, error: error)
+                KakaoCallReport(
+                    name: operation.name,
+                    family: operation.family,
+                    credential: credential,
+                    duration: duration,
+                    error: error
+                )
             )
         }
         do throws(KakaoError) {
@@ -117,10 +133,9 @@ package struct KakaoClient: Sendable {
             } catch {
                 throw KakaoError(kind: .unreachable(error), credential: credential)
             }
-            guard (200..<300).contains(response.status) else {
-                throw KakaoError(response, credential, secrets: secrets)
+            guard (200..<300).contains(response.status), isValid(response) else {
+                throw KakaoError(response, from: operation.host, credential, secrets: secrets())
             }
-            guard isValid(response) else { throw KakaoError(kind: .badAnswer, credential: credential) }
             report(nil)
             return response
         } catch {
@@ -176,6 +191,16 @@ package struct KakaoClient: Sendable {
             guard let app = settings.app else { preconditionFailure("there is no app key") }
             return [.authorization: "KakaoAK \(app.key.unmasked)", .ka: app.ka]
         case .none: return [:]
+        }
+    }
+
+    /// The secret of a credential.
+    private func secrets(of credential: KakaoCredential) -> [String] {
+        switch credential {
+        case .adminKey, .adminKeyForUser: [settings.adminKey.unmasked]
+        case .userToken(let token): [token]
+        case .appKey: settings.app.map { [$0.key.unmasked] } ?? []
+        case .none: []
         }
     }
 

@@ -36,7 +36,7 @@ package final class KakaoAnswer<Value: Sendable>: Sendable {
                 return json.bytes
             },
             decode: { body in
-                guard let json = try? JSONValue(parsing: body, maximumDepth: 32) else { return nil }
+                guard let json = try? JSONValue(parsing: body, maximumDepth: 32), !json.reportsError else { return nil }
                 return try? kind.read(json)
             }
         )
@@ -44,6 +44,26 @@ package final class KakaoAnswer<Value: Sendable>: Sendable {
 }
 
 extension KakaoAnswer where Value == Void {
-    /// An answer whose status says everything. A body is ignored.
-    package static let empty = KakaoAnswer(schema: nil, example: (), encode: { [] }, decode: { _ in () })
+    /// An answer without content. Its body is empty, or JSON that reports no error: what else it has is ignored.
+    package static let empty = KakaoAnswer(
+        schema: nil,
+        example: (),
+        encode: { [] },
+        decode: { $0.isEmpty || reportsNoError($0) ? () : nil }
+    )
+}
+
+/// Returns whether a body is a JSON object or array that reports no error.
+func reportsNoError(_ body: [UInt8]) -> Bool {
+    guard let json = try? JSONValue(parsing: body, maximumDepth: 32) else { return false }
+    return (json.object != nil || json.array != nil) && !json.reportsError
+}
+
+extension JSONValue {
+    /// Whether it is an object with an `error`, or a `code` other than 0, whatever system uses them. No success of Kakao's has
+    /// either.
+    fileprivate var reportsError: Bool {
+        guard let object else { return false }
+        return object["error"] != nil || object["code"].map { $0.integer != 0 } ?? false
+    }
 }

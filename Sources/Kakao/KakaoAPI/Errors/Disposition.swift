@@ -2,6 +2,9 @@
 package enum Disposition: Sendable, Hashable {
     /// Retry later, a bounded number of times: the fault is temporary.
     case retry
+    /// Something that is not Kakao responded, which says nothing about the request. The attempt is not counted. Calls of the
+    /// kind are tried rarely until Kakao responds.
+    case unrecognized
     /// The sender pauses all calls: the quota is used up. The attempt is not counted. The quota of KOE237 is that of one
     /// user, and pauses the calls for that user.
     case wait

@@ -9,10 +9,14 @@ enum ErrorMessage {
     /// secrets were masked.
     private static let maximumScannedCharacters = 4096
 
-    /// Returns the message without secrets and line ends, cut to ``maximumCharacters``.
+    /// Returns the message without secrets and line ends, cut to `maximumCharacters`.
     ///
     /// - Parameter secrets: Texts that are masked wherever they occur.
-    static func scrubbed(_ message: String, of secrets: [String] = []) -> String {
+    static func scrubbed(
+        _ message: String,
+        of secrets: [String] = [],
+        maximumCharacters: Int = maximumCharacters
+    ) -> String {
         var text = message
         for secret in secrets where !secret.isEmpty { text = text.replacing(secret, with: "***") }
         text = String(text.prefix(maximumScannedCharacters))

@@ -6,14 +6,14 @@ extension KakaoError {
         switch kind {
         case .refused(let status, let code, _): disposition(status: status, code: code)
         case .unreachable(let error): Self.disposition(error.code)
-        case .badAnswer: .retry
+        case .unrecognized: .unrecognized
         }
     }
 
-    /// Considers the code before the status, because Kakao uses 400 for temporary faults too. A gateway sends no code.
+    /// Considers the code before the status, because Kakao uses 400 for temporary faults too.
     private func disposition(status: Int, code: KakaoErrorCode?) -> Disposition {
         // An invalid token and a missing scope are everyday events, and say nothing about the app.
-        if credential == .userToken, code == .invalidCredential || code == nil && status == 401 { return .logIn }
+        if credential == .userToken, code == .invalidCredential { return .logIn }
         if credential == .userToken || credential == .adminKeyForUser, code == .missingScope { return .consent }
         if let oauthError, status < 500, let disposition = oauthError.disposition { return disposition }
         switch code {
@@ -27,10 +27,8 @@ extension KakaoError {
         // Other reasons why Kakao rejects a user, such as the age (-406), are not the app's either.
         case 401: return credential == .userToken ? .fail : .halt
         case 429: return .wait
-        // Without a code, only the status is known; 400 is the status of an invalid parameter.
-        case 400 where code == nil && credential != .none: return .invalid
-        // A successful response that reports an error has a code.
-        case 200..<300, 400..<500: return .fail
+        // A successful response can report an error in its body.
+        case 200..<500: return .fail
         default: return .retry
         }
     }

@@ -6,14 +6,13 @@ import Schemas
 /// A call to Kakao that did not succeed.
 package struct KakaoError: Error, Sendable {
     package enum Kind: Sendable {
-        /// Kakao, or a gateway in front of it, responded with an error status. `code` is Kakao's error code, if there
-        /// is one; the code of the authorization server is in ``KakaoError/oauthError``. `message` is Kakao's text,
-        /// shortened and with secrets masked.
+        /// Kakao responded with an error. `code` is Kakao's error code; `nil` for the authorization server, whose error is
+        /// in ``KakaoError/oauthError``. `message` is Kakao's text, shortened and with secrets masked.
         case refused(status: Int, code: KakaoErrorCode?, message: String)
         /// There was no response.
         case unreachable(HTTPClientError)
-        /// The status reports success, but the body does not match Kakao's documentation.
-        case badAnswer
+        /// Something responded, but not in Kakao's form.
+        case unrecognized(UnrecognizedResponse)
     }
 
     package let kind: Kind
@@ -49,38 +48,42 @@ package struct KakaoError: Error, Sendable {
     /// Whether Kakao may have received the request, in whole or in part: see ``HTTPClientError/mayHaveBeenSent``.
     package var mayHaveBeenSent: Bool {
         switch kind {
-        case .refused, .badAnswer: true
+        case .refused, .unrecognized: true
         case .unreachable(let error): error.mayHaveBeenSent
         }
     }
 
-    /// Whether Kakao may have carried out the call although no response of Kakao's says so. A gateway's 502 or 504 is no
-    /// response of Kakao's (RFC 9110 §15.6.3, §15.6.5).
+    /// Whether Kakao may have carried out the call although no response of Kakao's says so.
     package var hasUnknownOutcome: Bool {
         switch kind {
-        case .refused(502, nil, _), .refused(504, nil, _): oauthError == nil
         case .refused: false
-        case .unreachable, .badAnswer: mayHaveBeenSent
+        case .unreachable(let error): error.mayHaveBeenSent
+        case .unrecognized(let response): response.mayFollowExecution
         }
     }
 }
 
 extension KakaoError {
-    /// Parses an error response: `{"msg": …, "code": …}` from Kakao, `{"error": …, "error_description": …, "error_code":
-    /// …}` from its authorization server; a gateway may send any body or none.
+    /// Parses a response that is no success: `{"msg": …, "code": …}` from Kakao's API, `{"error": …, "error_description": …,
+    /// "error_code": …}` from its authorization server. Kakao's codes are negative. Anything else is not Kakao's word.
     ///
-    /// - Parameter secrets: The secrets of the request, which Kakao's text may repeat.
-    init(_ response: HTTPClientResponse, _ credential: KakaoCredential.Kind, secrets: [String]) {
-        let body = try? JSONValue(parsing: response.body, maximumDepth: 8)
-        let code = body?["code"]?.integer.map { KakaoErrorCode(rawValue: Int($0)) }
-        // Only calls of the authorization server have no credential.
-        let oauthError = credential == .none ? OAuthError(body) : nil
+    /// - Parameter secrets: The secrets of the request, which the response may repeat.
+    init(_ response: HTTPClientResponse, from host: KakaoHost, _ credential: KakaoCredential.Kind, secrets: [String]) {
+        let retryAfter = response.headerFields[.retryAfter].flatMap { RetryAfter.duration($0) }
+        let body = response.status >= 400 ? try? JSONValue(parsing: response.body, maximumDepth: 8) : nil
+        let code = host == .api ? KakaoErrorCode(of: body) : nil
+        let oauthError = host == .auth ? OAuthError(body) : nil
+        guard code != nil || oauthError != nil else {
+            let unrecognized = UnrecognizedResponse(response, secrets: secrets)
+            self.init(kind: .unrecognized(unrecognized), credential: credential, retryAfter: retryAfter)
+            return
+        }
         let text = body?[oauthError == nil ? "msg" : "error_description"]?.string ?? ""
         let message = ErrorMessage.scrubbed(text, of: secrets)
         self.init(
             kind: .refused(status: response.status, code: code, message: message),
             credential: credential,
-            retryAfter: response.headerFields[.retryAfter].flatMap { RetryAfter.duration($0) },
+            retryAfter: retryAfter,
             requiredScopes: Self.scopes(body?["required_scopes"]),
             oauthError: oauthError
         )
@@ -100,7 +103,7 @@ extension KakaoError: CustomStringConvertible {
             "Kakao answered \(status)"
                 + (oauthError.map { ", \($0)" + (message.isEmpty ? "" : ": \(message)") } ?? "")
         case .unreachable(let error): "Kakao did not answer: \(error)"
-        case .badAnswer: "Kakao's response does not match its documentation"
+        case .unrecognized(let response): "The response is not Kakao's: \(response)"
         }
     }
 }

@@ -1,3 +1,5 @@
+import JSON
+
 /// The `code` of a Kakao error, shared by all APIs of kapi.kakao.com (Kakao, "REST API: Response code").
 ///
 /// The list is incomplete and Kakao may add codes, so a code is stored as a number. The constants name those that the
@@ -7,6 +9,13 @@ package struct KakaoErrorCode: RawRepresentable, Sendable, Hashable {
 
     package init(rawValue: Int) {
         self.rawValue = rawValue
+    }
+
+    /// Reads the member `code` of a JSON object. Returns `nil` if there is no negative integer: all of Kakao's codes are
+    /// negative, and those of other systems are not.
+    init?(of body: JSONValue?) {
+        guard let code = body?["code"]?.integer, code < 0 else { return nil }
+        self.init(rawValue: Int(code))
     }
 }
 

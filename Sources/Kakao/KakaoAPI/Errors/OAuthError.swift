@@ -12,7 +12,8 @@ package struct OAuthError: Sendable, Hashable {
         self.code = code
     }
 
-    /// Parses `{"error": …, "error_code": …}`. Values of another form are ignored, because they could contain anything.
+    /// Parses `{"error": …, "error_code": …}`. Values of another form are ignored, because they could contain anything. The form
+    /// also tells them from the errors of other systems, such as `"error": "Forbidden"`.
     init?(_ body: JSONValue?) {
         let error = body?["error"]?.string.flatMap { Self.isName($0) ? $0 : nil }
         let code = body?["error_code"]?.string.flatMap { Self.isCode($0) ? $0 : nil }

@@ -6,6 +6,8 @@ package struct Fault: Sendable, Equatable {
     package enum Kind: String, Sendable, CaseIterable {
         /// A response with ``Fault/status``. It has Kakao's ``Fault/code``, or no JSON, like a gateway's.
         case status
+        /// Something else responds in Kakao's place: ``Fault/status`` (403) with the ``Fault/page``.
+        case anotherHost = "another_host"
         /// The response is delayed by ``Fault/milliseconds``; the request is executed at once.
         case latency
         /// The connection is closed after the head of the request, before its body is read.
@@ -41,6 +43,8 @@ package struct Fault: Sendable, Equatable {
     package var retryAfterSeconds: Int?
     /// The length of the body of the response, if it has no JSON: up to 16 MiB.
     package var bodyBytes: Int?
+    /// The content of the response of ``Kind/anotherHost``.
+    package var page = ForeignPage()
     /// The delay of ``Kind/latency``: 0 to 600,000 ms.
     package var milliseconds = 0
     /// The probability, from 0 to 1, that a matching request is affected.
@@ -65,13 +69,21 @@ package struct Fault: Sendable, Equatable {
     var isAtHead: Bool {
         switch kind {
         case .down, .dropBeforeBody: true
-        case .status, .latency, .dropAfterBody, .receivers: false
+        case .status, .anotherHost, .latency, .dropAfterBody, .receivers: false
         }
     }
 
     /// The error response of the fault.
     var refusal: KakaoRefusal {
-        KakaoRefusal(
+        if kind == .anotherHost {
+            return KakaoRefusal(
+                status: status ?? 403,
+                message: message,
+                retryAfterSeconds: retryAfterSeconds,
+                page: page
+            )
+        }
+        return KakaoRefusal(
             status: status ?? (kind == .down ? 503 : 500),
             code: code,
             oauthError: oauthError,
@@ -80,4 +92,14 @@ package struct Fault: Sendable, Equatable {
             bodyBytes: bodyBytes
         )
     }
+}
+
+/// What something that is not Kakao responds: by default the page of a firewall.
+package struct ForeignPage: Sendable, Equatable {
+    package var contentType = "text/html; charset=utf-8"
+    package var body = "<html><head><title>Access Denied</title></head><body><h1>Blocked by policy</h1></body></html>\n"
+    /// The header fields `Server` and `Via`; `nil` for none.
+    package var server, via: String?
+
+    package init() {}
 }

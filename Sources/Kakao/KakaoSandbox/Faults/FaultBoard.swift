@@ -122,7 +122,7 @@ final class FaultBoard: Sendable {
                 case .latency:
                     milliseconds = min(milliseconds + fault.milliseconds, Self.maximumMilliseconds)
                     verdict.delay = .milliseconds(milliseconds)
-                case .status:
+                case .status, .anotherHost:
                     verdict.replacement = .refuse(fault.refusal)
                     verdict.isCarriedOut = fault.isCarriedOut
                 case .dropAfterBody:

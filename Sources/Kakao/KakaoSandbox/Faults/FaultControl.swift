@@ -35,7 +35,7 @@ struct FaultControl: Sendable {
 extension Fault {
     private static let names: Set<String> = [
         "path", "kind", "status", "code", "error", "error_code", "msg", "retry_after", "milliseconds", "probability",
-        "times", "user_ids", "delivered", "when", "share", "body_bytes",
+        "times", "user_ids", "delivered", "when", "share", "body_bytes", "content_type", "body", "server", "via",
     ]
     private static let maximumUsers = 10_000
     private static let maximumBodyBytes: Int64 = 16 * 1024 * 1024
@@ -63,6 +63,10 @@ extension Fault {
         if let message = try input.string("msg") { self.message = message }
         retryAfterSeconds = try input.integer("retry_after", in: 0...86_400).map(Int.init)
         bodyBytes = try input.integer("body_bytes", in: 0...Self.maximumBodyBytes).map(Int.init)
+        if let contentType = try input.string("content_type") { page.contentType = contentType }
+        if let body = try input.string("body") { page.body = body }
+        page.server = try input.string("server")
+        page.via = try input.string("via")
         let longest = Int64(FaultBoard.maximumMilliseconds)
         if let milliseconds = try input.integer("milliseconds", in: 0...longest) {
             self.milliseconds = Int(milliseconds)
@@ -112,6 +116,12 @@ extension FaultBoard.Armed: JSONWritable {
             json.member("error_code", fault.oauthError?.code)
             json.member("msg", fault.message)
             json.member("body_bytes", fault.bodyBytes)
+            if fault.kind == .anotherHost {
+                json.member("content_type", fault.page.contentType)
+                json.member("body", fault.page.body)
+                json.member("server", fault.page.server)
+                json.member("via", fault.page.via)
+            }
             json.member("retry_after", fault.retryAfterSeconds)
             json.member("milliseconds", fault.milliseconds)
             json.member("probability", fault.probability)

@@ -81,7 +81,9 @@ struct KakaoChecks: Sendable {
         let message: String
         switch error.kind {
         case .unreachable(let error): return .wrong(error.remedy(certificate: settings.certificateRemedy))
-        case .badAnswer: return .wrong("the response is not from Kakao's Push API: correct kakao.api_url")
+        case .unrecognized(let response) where response.isTemporary:
+            return .warning("\(error), so the key could not be checked: try again later")
+        case .unrecognized: return .wrong("\(error): correct kakao.api_url, or find out what responds in Kakao's place")
         case .refused(_, let given, let text): (code, message) = (given, text)
         }
         switch (code, error.disposition) {

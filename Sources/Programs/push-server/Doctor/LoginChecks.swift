@@ -48,16 +48,23 @@ struct LoginChecks: Sendable {
         case unknown(Verdict)
 
         init(_ error: KakaoError) {
-            if case .unreachable = error.kind {
+            switch error.kind {
+            case .unreachable:
                 self = .unknown(.skipped("kakao.auth_url is unreachable"))
                 return
+            case .unrecognized(let response) where !response.isTemporary:
+                self = .unknown(
+                    .wrong("\(error): correct kakao.auth_url, or find out what responds in Kakao's place")
+                )
+                return
+            case .refused, .unrecognized: break
             }
             switch (error.oauthError?.code, error.disposition) {
             case (_, .logIn): self = .accepted
             case ("KOE010", _): self = .wrongSecret
             case ("KOE101", _): self = .wrongKey("copy the REST API key")
             case ("KOE008", _), ("KOE009", _): self = .wrongKey("it is a key of apps or pages; copy the REST API key")
-            case (_, .retry), (_, .wait):
+            case (_, .retry), (_, .wait), (_, .unrecognized):
                 self = .unknown(.warning("\(error), so the key could not be checked: try again later"))
             default: self = .unknown(.wrong("\(error): check kakao.auth_url and the key"))
             }

@@ -38,7 +38,7 @@ enum ShownStatus {
         let kakao = status["kakao"]?["state"]?.string
         let journal = status["journal"]?["open"]
         return status["sender"]?["state"] == "running" && status["database"]?["up"] == true
-            && kakao != "unreachable" && kakao != "refusing" && journal != false
+            && !["unreachable", "refusing", "intercepted"].contains(kakao) && journal != false
     }
 
     /// The rows of the sender.
@@ -80,6 +80,7 @@ enum ShownStatus {
     private static func kakao(_ kakao: JSONValue?) -> [[String]] {
         guard let kakao else { return [] }
         var rows = [["Kakao", kakao.printable("state")]]
+        if let reason = kakao["reason"]?.string { rows.append(["  reason", Text.printable(reason)]) }
         let calls = kakao["calls"]?.integer ?? 0
         var recent = "\(Text.grouped(calls)) in 5 min"
         if calls > 0 {
@@ -89,6 +90,15 @@ enum ShownStatus {
         rows.append(["  calls", recent])
         if let error = kakao["last_error"]?.string {
             rows.append(["  last error", "\(Text.printable(error)) at \(kakao.printable("last_error_at"))"])
+        }
+        if let response = kakao["foreign_response"], response.object != nil {
+            let parts = ["content_type", "server", "via", "text"].compactMap { response[$0]?.string }.filter {
+                !$0.isEmpty
+            }
+            let text = (["\(response.printable("call")): \(response["status"]?.integer ?? 0)"] + parts).joined(
+                separator: ", "
+            )
+            rows.append(["  not Kakao's", "\(Text.printable(text)) at \(response.printable("at"))"])
         }
         if let calls = kakao["calls_this_month"]?.integer {
             let quota = kakao["calls_per_month"]?.integer ?? 0

@@ -5,8 +5,8 @@ import Locking
 package import Logging
 import Synchronization
 
-/// The availability of Kakao. It covers whether Kakao accepts the Admin key, according to the latest response that
-/// shows it, and whether a quota makes the sender wait.
+/// The availability of Kakao: whether Kakao responds and accepts the Admin key, for each kind of calls, and whether a quota makes
+/// the sender wait.
 ///
 /// `GET /v1/status` and the metrics show it, because with a rejected key the server accepts requests that it cannot
 /// carry out.
@@ -15,9 +15,9 @@ package final class KakaoAvailability: Sendable {
     package enum SenderState: String, CaseIterable, Sendable {
         /// Pushes go to Kakao.
         case running
-        /// Pushes wait, because a quota is used up.
+        /// Pushes wait: a quota is used up, or something else has responded in Kakao's place for less than a minute.
         case waiting
-        /// Pushes are halted until an operator acts, because Kakao rejects the key or the app.
+        /// Pushes are not sent, because Kakao rejects the key or the app, or something else responds in its place.
         case halted
         /// An operator has stopped pushes and KakaoTalk messages (``SenderControl``).
         case stopped
@@ -31,6 +31,8 @@ package final class KakaoAvailability: Sendable {
         case unreachable
         /// Kakao responds, but rejects the key or the app.
         case refusing
+        /// Something else responds in Kakao's place.
+        case intercepted
     }
 
     /// The outcome of the latest calls to Kakao.
@@ -45,12 +47,13 @@ package final class KakaoAvailability: Sendable {
     private struct Calls: Sendable {
         var last: LastCall?
         var recent = RecentCalls()
+        var lastForeign: ForeignResponse?
         /// The calls that Kakao has answered since ``drainAnsweredCalls()``.
         var answered: Int64 = 0
     }
 
     private let calls = Locked(Calls())
-    private let refusal = Locked<String?>(nil)
+    private let circuits = Locked<[KakaoCircuit: CircuitBreaker]>([:])
     /// Whether Kakao has accepted or rejected the Admin key since the server started.
     private let isKnown = Atomic<Bool>(false)
     private let observers = Locked<[@Sendable () -> Void]>([])
@@ -61,9 +64,37 @@ package final class KakaoAvailability: Sendable {
         self.logger = logger
     }
 
-    /// The reason why Kakao rejects calls; `nil` while it accepts them.
-    package var refusalReason: String? {
-        refusal.withLock { $0 }
+    /// The circuits of the senders.
+    private static let senders: [KakaoCircuit] = [.pushes, .messages]
+
+    /// The circuit of pushes or of messages that is open, a halted one first; `nil` if both are closed.
+    package var openSender: CircuitBreaker? {
+        let open = circuits.withLock { circuits in Self.senders.compactMap { circuits[$0] } }.filter { $0.cause != nil }
+        return open.first(where: \.isHalted) ?? open.first
+    }
+
+    // MARK: Circuits
+
+    /// Returns whether a call may be made now. Allows a call from time to time while ``isOpen(_:)``.
+    package func admits(_ circuit: KakaoCircuit) -> Bool {
+        circuits.withLock { $0[circuit]?.admit(at: EventLoop.milliseconds()) ?? true }
+    }
+
+    /// The time, by the clock of the loops in milliseconds, before which a call is not admitted because such calls are in
+    /// vain; `nil` if they are not.
+    package func nextCall(_ circuit: KakaoCircuit) -> UInt64? {
+        circuits.withLock { $0[circuit].flatMap { $0.cause == nil ? nil : $0.nextCall } }
+    }
+
+    /// Returns the time after which a call that is not admitted is tried again.
+    package func delay(of circuit: KakaoCircuit) -> Duration {
+        let now = EventLoop.milliseconds()
+        return .milliseconds(Int(max(nextCall(circuit) ?? now, now + 1000) - now)) * RetryDelay.jitter()
+    }
+
+    /// Admits all calls again: the Admin key was replaced.
+    package func closeCircuits() {
+        circuits.withLock { $0 = [:] }
     }
 
     /// Whether Kakao has accepted or rejected the Admin key since the server started.
@@ -77,6 +108,9 @@ package final class KakaoAvailability: Sendable {
 
     /// The latest call of any kind; `nil` before the first.
     package var lastCall: LastCall? { calls.withLock { $0.last } }
+
+    /// The latest response that was not Kakao's; `nil` before the first.
+    package var lastForeignResponse: ForeignResponse? { calls.withLock { $0.lastForeign } }
 
     /// The calls of the last minutes.
     package var recentCalls: RecentCalls.Totals {
@@ -100,19 +134,29 @@ package final class KakaoAvailability: Sendable {
     package var kakaoState: KakaoState {
         guard let lastCall else { return .unknown }
         guard lastCall.isAnswered else { return .unreachable }
-        return refusalReason == nil ? .reachable : .refusing
+        return switch openCause {
+        case nil: .reachable
+        case .refused: .refusing
+        case .unrecognized: .intercepted
+        }
+    }
+
+    /// Why calls of some kind are in vain; `nil` if none are.
+    package var openCause: CircuitBreaker.Cause? {
+        let causes = circuits.withLock { $0.values.compactMap(\.cause) }
+        return causes.first { if case .refused = $0 { true } else { false } } ?? causes.first
     }
 
     /// Records a call that has ended, and whether Kakao accepts the Admin key. Callable from anywhere.
     package func record(_ call: KakaoCallReport) {
-        // Other calls say nothing about pushes: a key may be allowed to make some calls only.
-        if call.family == .push { recordAdminKey(call.error) }
+        // A key may be allowed to make some calls only, so that one call says nothing about another.
+        if let circuit = KakaoCircuit(call: call.name) { record(call.error, in: circuit) }
         let now = Date()
         let outcome = KakaoOutcome(call.error)
         let isAnswered =
             switch call.error?.kind {
             case .unreachable: false
-            case .refused, .badAnswer, nil: true
+            case .refused, .unrecognized, nil: true
             }
         // A call that this server cancelled says nothing about Kakao.
         guard outcome != .givenUp else { return }
@@ -124,14 +168,18 @@ package final class KakaoAvailability: Sendable {
                 lastError: outcome == .ok ? calls.last?.lastError : outcome,
                 lastErrorAt: outcome == .ok ? calls.last?.lastErrorAt : now
             )
-            if isAnswered { calls.answered += 1 }
+            if case .unrecognized(let response) = call.error?.kind {
+                calls.lastForeign = ForeignResponse(at: now, call: call.name, response: response)
+            } else if isAnswered {
+                calls.answered += 1
+            }
             calls.recent.add(call.duration, hasFailed: outcome != .ok && outcome != .refused, at: milliseconds)
         }
     }
 
     /// The state of the sender unless an operator has stopped it.
     package var senderState: SenderState {
-        if refusalReason != nil { return .halted }
+        if let openSender { return openSender.isHalted ? .halted : .waiting }
         return quotaWaitEnd.withLock { $0 } > MonotonicTime.now ? .waiting : .running
     }
 
@@ -140,36 +188,36 @@ package final class KakaoAvailability: Sendable {
         quotaWaitEnd.withLock { $0 = MonotonicTime.now + wait }
     }
 
-    private func recordAdminKey(_ error: KakaoError?) {
-        guard let error else { return recordAcceptance() }
-        if error.disposition == .halt { recordRefusal(error.description) }
-    }
-
-    private func recordAcceptance() {
-        let wasRefused = refusal.withLock { refusal in
-            defer { refusal = nil }
-            return refusal != nil
+    private func record(_ error: KakaoError?, in circuit: KakaoCircuit) {
+        // That a user's token is rejected, or may not send messages, says nothing about the app.
+        if circuit == .messages, error?.disposition == .halt { return }
+        let now = EventLoop.milliseconds()
+        let (before, after) = circuits.withLock { circuits in
+            let before = circuits[circuit] ?? CircuitBreaker()
+            // Nearly all calls succeed.
+            guard error != nil || before.cause != nil else { return (before, before) }
+            circuits[circuit, default: CircuitBreaker()].record(error, at: now)
+            return (before, circuits[circuit] ?? CircuitBreaker())
         }
-        if wasRefused { logger.notice("Kakao calls accepted again") }
-        announce(wasRefused)
+        switch (before.cause, after.cause) {
+        case (let old, .refused(let reason)?) where old != after.cause:
+            logger.critical("Kakao calls rejected: check the Admin key and the app", metadata: ["kakao": "\(reason)"])
+        case (nil, .unrecognized(let reason)?):
+            logger.warning(
+                "Something else responds in Kakao's place",
+                metadata: ["circuit": "\(circuit)", "kakao": "\(reason)"]
+            )
+        case (_?, nil):
+            logger.notice("Kakao calls accepted again", metadata: ["circuit": "\(circuit)"])
+        default: break
+        }
+        if Self.senders.contains(circuit), error == nil || after.isHalted || before.isHalted {
+            announce(before.isHalted != after.isHalted || before.cause != after.cause)
+        }
     }
 
     private func announce(_ isNew: Bool) {
         guard !isKnown.exchange(true, ordering: .relaxed) || isNew else { return }
         for observer in observers.withLock({ $0 }) { observer() }
-    }
-
-    private func recordRefusal(_ reason: String) {
-        let isNew = refusal.withLock { refusal in
-            defer { refusal = reason }
-            return refusal != reason
-        }
-        if isNew {
-            logger.critical(
-                "Kakao calls rejected: check the Admin key and the app",
-                metadata: ["kakao": "\(reason)"]
-            )
-        }
-        announce(isNew)
     }
 }

@@ -17,7 +17,7 @@ package enum KakaoOutcome: String, CaseIterable, Sendable {
     case timeout
     /// The connection failed or was lost.
     case unreachable
-    /// The response contradicts Kakao's documents, or is not HTTP.
+    /// The response is not Kakao's, or is not HTTP.
     case badAnswer = "bad_answer"
     /// The call failed in this server: it was canceled, came too late for a connection, or the server was overloaded or stopping.
     case givenUp = "given_up"
@@ -28,7 +28,7 @@ package enum KakaoOutcome: String, CaseIterable, Sendable {
             return
         }
         switch error.kind {
-        case .badAnswer:
+        case .unrecognized:
             self = .badAnswer
         case .unreachable(let error):
             switch error.code {
@@ -40,7 +40,7 @@ package enum KakaoOutcome: String, CaseIterable, Sendable {
             }
         case .refused:
             switch error.disposition {
-            case .retry: self = .retry
+            case .retry, .unrecognized: self = .retry
             case .wait: self = .wait
             case .halt: self = .halt
             case .invalid, .fail, .logIn, .consent: self = .refused

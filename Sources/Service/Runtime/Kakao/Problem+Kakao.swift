@@ -79,8 +79,14 @@ extension Problem {
             self.init(of: .badGateway, "Kakao's response is too large, or is not HTTP.")
         case .unreachable:
             self = isIdempotent || !error.mayHaveBeenSent ? .kakaoUnavailable(error) : .outcomeUnknown
-        case .badAnswer:
-            self.init(of: .badGateway, "Kakao's response does not match its documentation.")
+        case .unrecognized where error.hasUnknownOutcome && !isIdempotent: self = .outcomeUnknown
+        case .unrecognized(let response) where response.isTemporary:
+            self = .kakaoUnavailable(error)
+        case .unrecognized(let response):
+            self.init(
+                of: .badGateway,
+                "The response with status \(response.status) is not Kakao's. Something else responds in its place."
+            )
         case .refused(let status, let code, let message):
             let words = message.isEmpty ? "" : ": \(message)"
             switch (error.disposition, status) {
@@ -115,13 +121,6 @@ extension Problem {
                 if let retryAfter = error.retryAfter {
                     headerFields[.retryAfter] = String(retryAfter.components.seconds)
                 }
-            case (_, 300..<400):
-                self.init(
-                    of: .badGateway,
-                    "Kakao responded with status \(status), which its documentation does not describe."
-                )
-            // A gateway does not say whether Kakao has the request.
-            case _ where code == nil && error.oauthError == nil && !isIdempotent: self = .outcomeUnknown
             default: self = .kakaoUnavailable(error)
             }
         }

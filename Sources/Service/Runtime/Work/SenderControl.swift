@@ -74,7 +74,7 @@ package final class SenderControl: Sendable {
         return try await Self.read(pool)
     }
 
-    /// Returns the worker that records for all servers whether Kakao rejects the Admin key or the app, as this one finds out.
+    /// Returns the worker that records for all servers whether pushes or messages are halted, as this one finds out.
     package func haltRecorder(
         _ availability: KakaoAvailability,
         on loop: EventLoop,
@@ -95,7 +95,9 @@ package final class SenderControl: Sendable {
         ) { [pool, webhooks] _ in
             // Nothing is known before the first call to Kakao.
             guard availability.hasAnswer else { return nil }
-            if try await pool.write(RecordSenderHalt(reason: availability.refusalReason)) as Int > 0 {
+            let sender = availability.openSender
+            let reason = sender?.isHalted == true ? sender?.cause?.reason : nil
+            if try await pool.write(RecordSenderHalt(reason: reason)) as Int > 0 {
                 webhooks.changed()
             }
             return nil

@@ -51,7 +51,7 @@ import Testing
             try await Self.add(["kind": "status", "status": 502, "when": "rotated", "times": 1], kakao)
             let tokens = try #require(kakao.sandbox.logIn(7))
             let error = await kakaoError { try await kakao.refresh(tokens.refreshToken) }
-            #expect(error?.disposition == .retry)
+            #expect(error?.disposition == .unrecognized)
             #expect(kakao.sandbox.tokenReport(of: 7).lostRotations == 1)
         }
     }

@@ -259,9 +259,10 @@ import Testing
             #expect(fixture.sandbox.talkMessages().count == 1)
             var down = Fault(.status)
             down.status = 500
+            down.code = -1
             down.times = 1
             fixture.sandbox.add(down)
-            #expect(try await fixture.refusal(from: 1, to: [2]) == "500 0 ")
+            #expect(try await fixture.refusal(from: 1, to: [2]) == "500 -1 a fault of the sandbox")
             #expect(fixture.sandbox.talkMessages().count == 1)
         }
     }

@@ -532,7 +532,7 @@ import Testing
             token: "<html></html>",
             wrong: ["kakao.rest_api_key"],
             subject: "kakao.rest_api_key",
-            text: "check kakao.auth_url"
+            text: "correct kakao.auth_url"
         ),
         LoginCase(
             subject: "login.redirect_uri",

@@ -6,6 +6,100 @@ import Testing
 
 /// What calls to Kakao say about pushes.
 @Suite struct KakaoAvailabilityTests {
+    private static let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+    private static let foreign = KakaoError(kind: .unrecognized(UnrecognizedResponse(status: 403, server: "squid")))
+    private static let refused = KakaoError(
+        kind: .refused(status: 401, code: .invalidCredential, message: "wrong key")
+    )
+    private static let invalid = KakaoError(kind: .refused(status: 400, code: .invalidParameter, message: ""))
+
+    private static func push(_ name: String, _ error: KakaoError?) -> KakaoCallReport {
+        KakaoCallReport(name: name, family: .push, credential: .adminKey, duration: .zero, error: error)
+    }
+
+    @Test("Only a success of the call that was refused ends its halt")
+    func refusedCall() {
+        let availability = KakaoAvailability(logger: Self.logger)
+        availability.record(Self.push(SendPush.name, Self.refused))
+        #expect(availability.senderState == .halted && availability.kakaoState == .refusing)
+        availability.record(Self.push(RegisterPushToken.name, nil))
+        availability.record(Self.push(DeregisterPushToken.name, nil))
+        availability.record(Self.push(SendPush.name, Self.invalid))
+        #expect(availability.senderState == .halted)
+        availability.record(Self.push(SendPush.name, nil))
+        #expect(availability.senderState == .running && availability.kakaoState == .reachable)
+    }
+
+    @Test("A refused registration does not halt pushes, and holds further registrations back")
+    func refusedRegistration() {
+        let availability = KakaoAvailability(logger: Self.logger)
+        availability.record(Self.push(RegisterPushToken.name, Self.refused))
+        #expect(availability.senderState == .running && availability.kakaoState == .refusing)
+        #expect(!availability.admits(.registrations) && availability.admits(.pushes))
+        availability.closeCircuits()
+        #expect(availability.admits(.registrations) && availability.kakaoState == .reachable)
+    }
+
+    @Test("Something else in Kakao's place makes pushes wait, and any response of Kakao's ends that")
+    func intercepted() {
+        let availability = KakaoAvailability(logger: Self.logger)
+        availability.record(Self.push(SendPush.name, Self.foreign))
+        #expect(availability.senderState == .waiting && availability.kakaoState == .intercepted)
+        #expect(availability.openSender?.cause?.reason.contains("squid") == true)
+        #expect(availability.lastForeignResponse?.response.status == 403)
+        // It is no call that Kakao counts.
+        #expect(availability.drainAnsweredCalls() == 0)
+        availability.record(Self.push(SendPush.name, Self.invalid))
+        #expect(availability.senderState == .running && availability.kakaoState == .reachable)
+    }
+
+    @Test("While a circuit is open, one call after the other finds out whether calls succeed, ever more rarely")
+    func breaker() {
+        var breaker = CircuitBreaker()
+        func admitted(at time: UInt64) -> Bool { breaker.admit(at: time) }
+        #expect(admitted(at: 0))
+        #expect(admitted(at: 0))
+        breaker.record(Self.foreign, at: 1000)
+        #expect(!admitted(at: 1000))
+        #expect(!breaker.isHalted)
+        // 1, 2, 4, … 60 s, and a fifth less or more.
+        var now: UInt64 = 1000
+        for seconds: UInt64 in [1, 2, 4, 8, 16, 32, 60, 60] {
+            #expect((now + seconds * 800...now + seconds * 1200 + 1).contains(breaker.nextCall))
+            now = breaker.nextCall
+            #expect(!admitted(at: now - 1))
+            #expect(admitted(at: now))
+            #expect(!admitted(at: now))
+            breaker.record(Self.foreign, at: now)
+            #expect(breaker.isHalted == (now >= 61_000))
+        }
+        breaker.record(nil, at: now)
+        #expect(breaker.cause == nil)
+        #expect(admitted(at: now))
+    }
+
+    @Test("The time that Retry-After names is respected up to an hour, whoever responds")
+    func retryAfter() {
+        var breaker = CircuitBreaker()
+        let kind = KakaoError.Kind.unrecognized(UnrecognizedResponse(status: 503))
+        breaker.record(KakaoError(kind: kind, retryAfter: .seconds(300)), at: 0)
+        #expect(breaker.nextCall == 300_000)
+        breaker.record(KakaoError(kind: kind, retryAfter: .seconds(86_400)), at: 0)
+        #expect(breaker.nextCall == 3_600_000)
+    }
+
+    @Test("While Kakao refuses the key, nothing but a success closes the circuit")
+    func refusal() {
+        var breaker = CircuitBreaker()
+        breaker.record(Self.refused, at: 0)
+        #expect(breaker.isHalted)
+        breaker.record(Self.foreign, at: 1)
+        breaker.record(Self.invalid, at: 2)
+        #expect(breaker.cause == .refused(Self.refused.description))
+        breaker.record(nil, at: 3)
+        #expect(breaker.cause == nil && !breaker.isHalted)
+    }
+
     private static func report(_ family: KakaoFamily, _ code: String) -> KakaoCallReport {
         KakaoCallReport(
             name: "oauth_token",

@@ -58,7 +58,7 @@ import Testing
     @Test("Concurrent calls are not lost, and a concurrent scrape is consistent")
     func concurrent() async throws {
         let metrics = KakaoMetrics()
-        let refusal = KakaoError(kind: .badAnswer, credential: .adminKey)
+        let refusal = KakaoError(kind: .unrecognized(UnrecognizedResponse(status: 200)), credential: .adminKey)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<4 {
                 group.addTask {
