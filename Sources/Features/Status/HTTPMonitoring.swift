@@ -19,6 +19,17 @@ package struct HTTPMonitoring: Sendable {
         .counter,
         "Requests refused: not authorized, too many, too large, too slow, or while the server cannot serve them."
     )
+    private static let connections = Metric("kakao_push_http_connections", .gauge, "Open connections, by port.")
+    private static let connectionLimit = Metric(
+        "kakao_push_http_connections_limit",
+        .gauge,
+        "The connections that may be open, by port."
+    )
+    private static let evictions = Metric(
+        "kakao_push_http_connections_evicted_total",
+        .counter,
+        "Idle connections that were closed at the limit, to make room for others."
+    )
     private static let certificateExpiry = Metric(
         "kakao_push_certificate_expiry_seconds",
         .gauge,
@@ -49,6 +60,14 @@ package struct HTTPMonitoring: Sendable {
                 requests.refusals.sorted { $0.key < $1.key }.map { ($0.key, Double($0.value)) }
             ),
         ]
+        var connections: [(port: String, open: Int, limit: Int, evicted: Int)] = []
+        for server in servers {
+            let (open, limit, evicted) = await server.connections()
+            connections.append((String(server.port), open, limit, evicted))
+        }
+        metrics.append(Self.connections.reading("port", connections.map { ($0.port, Double($0.open)) }))
+        metrics.append(Self.connectionLimit.reading("port", connections.map { ($0.port, Double($0.limit)) }))
+        metrics.append(Self.evictions.reading("port", connections.map { ($0.port, Double($0.evicted)) }))
         if let expiry = await servers[0].certificateExpiry() {
             metrics.append(Self.certificateExpiry.reading(Double(expiry) - Date().timeIntervalSince1970))
         }

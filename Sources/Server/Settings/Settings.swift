@@ -217,14 +217,14 @@ extension Settings {
             \.http.maximumConnections,
             .integer(1...1_000_000),
             reloadable: true,
-            "concurrent connections; further ones wait"
+            "concurrent connections; for a further one, the connection that has been idle longest is closed, or it waits"
         ),
         Setting(
             "http.max_connections_per_address",
             \.http.maximumConnectionsPerAddress,
             .limitedInteger(1...1_000_000),
             reloadable: true,
-            "concurrent connections from one IPv4 address or IPv6 /64. At the limit the connection that has been idle longest is closed; if none is idle, the new one. Connections of trusted proxies and of Kakao are not counted"
+            "concurrent connections from one IPv4 address or IPv6 /64; an IPv6 /48 may have four times as many. At the limit the connection that has been idle longest is closed; if none is idle, the new one. Connections of trusted proxies and of Kakao are not counted"
         ),
         Setting(
             "http.trusted_proxies",

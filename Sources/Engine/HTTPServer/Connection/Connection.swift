@@ -61,6 +61,8 @@ final class Connection: @unchecked Sendable {
     private var isReading = false
     private(set) var farewell: Farewell?
     private(set) var isOpen = true
+    /// Whether a request's check has exempted the connection from the limits.
+    var isExempt = false
 
     private var waiting: Waiting?
     /// The time at which the deadline was last set, in the loop's milliseconds. For an idle connection, the time since
@@ -330,6 +332,9 @@ final class Connection: @unchecked Sendable {
     /// Whether the last response is fully sent and no byte of the next request has been received.
     var isIdle: Bool { state.isIdle && input.isEmpty && output.isEmpty && farewell == nil }
 
+    /// Whether the connection may be closed to make room for another.
+    var isEvictable: Bool { isIdle && !isExempt && proxies == nil }
+
     /// Updates the events that the loop waits for, and the deadline, to match the state.
     func settle() {
         // Every request that arrived before the peer closed its side has been answered.
@@ -347,7 +352,7 @@ final class Connection: @unchecked Sendable {
             return
         }
         switch state.wait {
-        case .nextRequest: wait(for: .state(.nextRequest), server.timeouts.idle)
+        case .nextRequest: wait(for: .state(.nextRequest), server.idleTimeout)
         case .head: wait(for: .state(.head), server.timeouts.header)
         case .body where !isHeldBack: wait(for: .state(.body), server.timeouts.body)
         case .handler, .body:

@@ -1,21 +1,35 @@
 import Locking
 import Net
+import Synchronization
 
 /// Counts a server's connections, in total over all loops and per address, and notifies loops that wait for a free
 /// place.
 final class ConnectionLimit: Sendable {
+    /// The connections of an IPv6 /48, in multiples of those of one of its /64: a carrier may serve many phones from one. At most
+    /// a quarter of all connections.
+    private static let addressesPerSite = 4
+
     private struct State {
         var maximum: Int
         var maximumPerAddress: Int?
         var count = 0
         /// Connections by network, without the port. Only kept if there is a limit per address.
         var counts: [SocketAddress.Network: Int] = [:]
+        /// The same by ``SocketAddress/Network/site``.
+        var siteCounts: [SocketAddress.Network: Int] = [:]
+
+        var maximumPerSite: Int {
+            let perAddress = maximumPerAddress ?? maximum
+            return max(perAddress, min(perAddress * addressesPerSite, maximum / 4))
+        }
+
         var waiting: [@Sendable () -> Void] = []
     }
 
     private let hasLimitPerAddress: Bool
     private let proxies: TrustedProxies
     private let state: Locked<State>
+    private let crowded = Atomic<Bool>(false)
 
     /// - Parameter proxies: Exempt from the limit per address, because each proxy serves many clients.
     init(maximum: Int, perAddress: Int?, proxies: TrustedProxies) {
@@ -32,6 +46,7 @@ final class ConnectionLimit: Sendable {
         let waiting = state.withLock { state in
             state.maximum = maximum
             state.maximumPerAddress = perAddress
+            update(state)
             defer { state.waiting.removeAll() }
             return state.waiting
         }
@@ -43,8 +58,19 @@ final class ConnectionLimit: Sendable {
         state.withLock { state in
             guard state.count < state.maximum else { return false }
             state.count += 1
+            update(state)
             return true
         }
+    }
+
+    /// The number of connections.
+    var count: Int { state.withLock { $0.count } }
+
+    /// Whether more than three quarters of the places are taken, so that idle connections are kept for a shorter time.
+    var isCrowded: Bool { crowded.load(ordering: .relaxed) }
+
+    private func update(_ state: State) {
+        crowded.store(state.count > state.maximum - state.maximum / 4, ordering: .relaxed)
     }
 
     /// Whether connections from an address count towards the limit per address.
@@ -57,9 +83,15 @@ final class ConnectionLimit: Sendable {
     func assign(to address: SocketAddress) -> Bool {
         guard counts(address) else { return true }
         return state.withLock { state in
-            let count = state.counts[address.network, default: 0]
+            let network = address.network
+            let count = state.counts[network, default: 0]
             guard count < state.maximumPerAddress ?? .max else { return false }
-            state.counts[address.network] = count + 1
+            if let site = network.site {
+                let siteCount = state.siteCounts[site, default: 0]
+                guard siteCount < state.maximumPerSite else { return false }
+                state.siteCounts[site] = siteCount + 1
+            }
+            state.counts[network] = count + 1
             return true
         }
     }
@@ -76,6 +108,7 @@ final class ConnectionLimit: Sendable {
         let network = address.flatMap { counts($0) ? $0.network : nil }
         let waiting = state.withLock { state in
             state.count -= 1
+            update(state)
             if let network { Self.remove(network, from: &state) }
             defer { state.waiting.removeAll() }
             return state.waiting
@@ -86,6 +119,8 @@ final class ConnectionLimit: Sendable {
     private static func remove(_ network: SocketAddress.Network, from state: inout State) {
         guard let count = state.counts[network] else { return }
         state.counts[network] = count > 1 ? count - 1 : nil
+        guard let site = network.site, let siteCount = state.siteCounts[site] else { return }
+        state.siteCounts[site] = siteCount > 1 ? siteCount - 1 : nil
     }
 
     /// Calls `body` when a place is released, or at once if one has become free meanwhile.

@@ -63,6 +63,14 @@ package final class HTTPServer: Sendable {
         return total
     }
 
+    /// Returns the number of open connections, the limit, and how many were closed to make room for others.
+    package func connections() async -> (open: Int, limit: Int, evicted: Int) {
+        var evicted = 0
+        for server in loopServers { evicted += await server.loop.result { server.evictions } }
+        let first = loopServers[0]
+        return (limit.count, await first.loop.result { first.settings.maximumConnections }, evicted)
+    }
+
     /// Returns when the certificate expires, in seconds since 1970; `nil` without one.
     package func certificateExpiry() async -> Int? {
         let server = loopServers[0]

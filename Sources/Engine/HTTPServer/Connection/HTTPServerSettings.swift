@@ -22,14 +22,18 @@ package struct HTTPServerSettings: Sendable {
     package var bodyTimeout = Duration.seconds(30)
     /// The average rate at which a peer must send a body or take a response, measured over ``bodyTimeout``.
     package var minimumBytesPerSecond = 500
-    /// The time limit between two requests on a connection.
+    /// The time limit between two requests on a connection. At most 5 s for connections that become idle while
+    /// more than three quarters of ``maximumConnections`` are open.
     package var idleTimeout = Duration.seconds(75)
     /// The time limit for a peer to close its side after the last response was sent and the server closed its own side.
     package var lingerTimeout = Duration.seconds(2)
-    /// The maximum number of connections. Further ones wait in the kernel's queue until one ends.
+    /// The maximum number of connections. For a further one, the connection that has been idle the longest on its loop is closed,
+    /// apart from those of ``trustedProxies`` and those exempted by a request's check. If none is idle, it waits in the kernel's
+    /// queue.
     package var maximumConnections = 10_000
     /// The maximum number of connections from one IPv4 address or IPv6 /64 network; `nil` for no limit. Beyond it, the
-    /// address's longest idle connection is closed, or the new one if none is idle. Two kinds are not counted:
+    /// address's longest idle connection is closed, or the new one if none is idle. An IPv6 /48 may have four times as many, at
+    /// most a quarter of all. Two kinds are not counted:
     /// connections from ``trustedProxies``, which carry all clients, and those exempted by a request's check
     /// (``Request/exemptsConnection``).
     package var maximumConnectionsPerAddress: Int?

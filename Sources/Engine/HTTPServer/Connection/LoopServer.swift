@@ -13,18 +13,24 @@ final class LoopServer: @unchecked Sendable {
     private static let acceptsPerTick = 32
     private static let shortestPause = Duration.milliseconds(50)
     private static let longestPause = Duration.seconds(1)
+    private static let crowdedIdleTimeout = Duration.seconds(5)
+    /// The interval in milliseconds at which the connections that may be closed are listed.
+    private static let evictableMilliseconds: UInt64 = 100
 
     /// The timeouts of the settings, in milliseconds.
     struct Timeouts {
         let header: UInt64
         let body: UInt64
         let idle: UInt64
+        /// The same while the server has many connections.
+        let crowdedIdle: UInt64
         let linger: UInt64
 
         fileprivate init(_ settings: HTTPServerSettings) {
             header = settings.headerTimeout.wholeMilliseconds
             body = settings.bodyTimeout.wholeMilliseconds
             idle = settings.idleTimeout.wholeMilliseconds
+            crowdedIdle = min(idle, LoopServer.crowdedIdleTimeout.wholeMilliseconds)
             linger = settings.lingerTimeout.wholeMilliseconds
         }
     }
@@ -52,6 +58,15 @@ final class LoopServer: @unchecked Sendable {
     private var hook: EndOfTickHook?
     private var pause = LoopServer.shortestPause
     private var isAccepting = false
+    /// Whether the limit notifies this loop of the next free place.
+    private var isWaitingForPlace = false
+    /// The connections that may be closed to make room, the longest idle last, and since when each is idle. It is made when it is
+    /// needed and may be out of date.
+    private var evictable: [(id: ObjectIdentifier, idleSince: UInt64)] = []
+    /// The time before which ``evictable`` is not made again.
+    private var nextEvictable: UInt64 = 0
+    /// The number of connections that were closed to make room for others.
+    private(set) var evictions = 0
     /// The number of connections closed for their address since this was last logged, and the time at which it may be
     /// logged again.
     private var refused = 0
@@ -99,11 +114,10 @@ final class LoopServer: @unchecked Sendable {
     private func accept() {
         guard let descriptor = listener?.rawValue else { return }
         for _ in 0..<Self.acceptsPerTick {
-            guard limit.acquire() else {
-                // New connections wait in the kernel's queue until one ends.
-                setAccepting(false)
-                limit.notify { self.loop.execute { self.setAccepting(true) } }
-                return
+            if !limit.acquire() {
+                // A place is made only for a connection that waits. The loop calls again when there is one.
+                guard Self.hasWaiting(descriptor) else { return }
+                guard evict(), limit.acquire() else { return waitForPlace() }
             }
             guard acceptOne(descriptor) else { return }
         }
@@ -168,6 +182,50 @@ final class LoopServer: @unchecked Sendable {
         }
     }
 
+    /// Returns whether a connection waits to be accepted.
+    private static func hasWaiting(_ listener: Int32) -> Bool {
+        var listener = pollfd(fd: listener, events: Int16(POLLIN), revents: 0)
+        return poll(&listener, 1, 0) == 1
+    }
+
+    /// Lets new connections wait in the kernel's queue until one of this or another loop ends, or becomes idle.
+    private func waitForPlace() {
+        setAccepting(false)
+        if !isWaitingForPlace {
+            isWaitingForPlace = true
+            limit.notify {
+                self.loop.execute {
+                    self.isWaitingForPlace = false
+                    self.setAccepting(true)
+                }
+            }
+        }
+        for server in others { server.loop.execute { _ = server.evict() } }
+        loop.schedule(after: .milliseconds(Int(Self.evictableMilliseconds))) { [weak self] in self?.setAccepting(true) }
+    }
+
+    /// Closes the connection of this loop that has been idle the longest, to make room for another. Connections of trusted proxies,
+    /// and those on which Kakao has presented its key, remain. Returns whether there was one.
+    private func evict() -> Bool {
+        loop.preconditionOnLoop()
+        while true {
+            while let (id, idleSince) = evictable.popLast() {
+                guard let connection = connections[id], connection.isEvictable, connection.waitingSince == idleSince
+                else {
+                    continue
+                }
+                evictions += 1
+                connection.close()
+                return true
+            }
+            // Sorting thousands of connections for each new one would cost more than serving it.
+            guard loop.now >= nextEvictable else { return false }
+            nextEvictable = loop.now + Self.evictableMilliseconds
+            evictable = connections.filter(\.value.isEvictable).map { ($0.key, $0.value.waitingSince) }
+            evictable.sort { $0.idleSince > $1.idleSince }
+        }
+    }
+
     /// Closes a network's connection that has been idle the longest. Returns whether there was one.
     private func closeIdle(of network: SocketAddress.Network) -> Bool {
         loop.preconditionOnLoop()
@@ -191,8 +249,12 @@ final class LoopServer: @unchecked Sendable {
         }
     }
 
-    /// Removes a connection from the limit of its address.
+    /// The idle timeout in milliseconds.
+    var idleTimeout: UInt64 { limit.isCrowded ? timeouts.crowdedIdle : timeouts.idle }
+
+    /// Removes a connection from the limit of its address, and from those that are closed to make room for others.
     func exempt(_ connection: Connection) {
+        connection.isExempt = true
         guard removeCounted(connection) else { return }
         limit.exempt(connection.remoteAddress)
     }

@@ -18,6 +18,9 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
             bits = high
             isV6 = true
         }
+
+        /// The /48 of an IPv6 network, of which one line may have 256 networks or more; `nil` for IPv4.
+        package var site: Network? { isV6 ? Network(v6: bits & ~0xFFFF) : nil }
     }
 
     private enum Kind: Hashable {

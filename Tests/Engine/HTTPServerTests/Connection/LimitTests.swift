@@ -52,24 +52,124 @@ struct LimitTests {
         }
     }
 
-    @Test("Connections beyond the limit wait, and are served when others end", arguments: [1, 2])
+    private static let begun = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1"
+
+    @Test("Connections beyond the limit wait while none is idle, and are served when others end", arguments: [1, 2])
     func connections(loops: Int) async throws {
         try await withServer(settings { $0.maximumConnections = 2 }, loops: loops, routes: routes) { server in
             var served: [RawClient] = []
             for _ in 0..<2 {
                 let client = try server.connect()
                 #expect(try await client.exchange(get).text == "a")
+                try await client.send(Self.begun)
                 served.append(client)
             }
+            try await server.waitUntilAllIsRead()
             let waiting = try server.connect()
             try await waiting.send(get)
-            for _ in 0..<10 {
-                for client in served { #expect(try await client.exchange(get).text == "a") }
-            }
+            try await eventually("the connection waits") { await server.server.connections().open == 2 }
             #expect(!waiting.hasInput)
             served.removeFirst()
             #expect(try await waiting.receive().text == "a")
+            #expect(try await served[0].exchange("2").text == "12")
+            #expect(await server.server.connections().evicted == 0)
         }
+    }
+
+    @Test("At the limit, the longest idle connection is closed, however many hold theirs", arguments: [1, 2])
+    func eviction(loops: Int) async throws {
+        try await withServer(settings { $0.maximumConnections = 4 }, loops: loops, routes: routes) { server in
+            let busy = try server.connect()
+            #expect(try await busy.exchange(get).text == "a")
+            try await busy.send(Self.begun)
+            try await server.waitUntilAllIsRead()
+            var idle: [RawClient] = []
+            for index in 0..<20 {
+                let client = try server.connect()
+                #expect(try await client.exchange(get).text == "a")
+                idle.append(client)
+                // The loop's clock has a resolution of a millisecond.
+                try await Task.sleep(for: .milliseconds(3))
+                guard index >= 3 else { continue }
+                // With one loop, the oldest connection ends; with two loops, one of the older ones.
+                let ended = try await endedConnection(idle.dropLast(), isExact: loops == 1)
+                idle.removeAll { $0 === ended }
+            }
+            #expect(try await busy.exchange("2").text == "12")
+            #expect(await server.server.connections().evicted == 17)
+        }
+    }
+
+    @Test("At the limit, connections on which Kakao has presented its key are not closed, nor those of trusted proxies")
+    func protected() async throws {
+        let exempting: (inout Router) -> Void = { router in
+            routes(&router)
+            router.add(
+                .get,
+                "/kakao",
+                check: { request in
+                    request.exemptsConnection = true
+                    return nil
+                },
+                .immediate { _ in .text("kakao") }
+            )
+        }
+        let kakao = "GET /kakao HTTP/1.1\r\nHost: a\r\n\r\n"
+        try await withServer(settings { $0.maximumConnections = 2 }, routes: exempting) { server in
+            let exempt = try server.connect()
+            #expect(try await exempt.exchange(kakao).text == "kakao")
+            let first = try server.connect()
+            #expect(try await first.exchange(get).text == "a")
+            let second = try server.connect()
+            #expect(try await second.exchange(get).text == "a")
+            #expect(try await first.receiveToEnd() == "")
+            #expect(try await exempt.exchange(kakao).text == "kakao")
+        }
+        let proxied = settings { settings in
+            settings.maximumConnections = 1
+            settings.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
+        }
+        try await withServer(proxied, routes: exempting) { server in
+            let proxy = try server.connect()
+            #expect(try await proxy.exchange(get).text == "a")
+            let waiting = try server.connect()
+            try await waiting.send(get)
+            for _ in 0..<10 { #expect(try await proxy.exchange(get).text == "a") }
+            #expect(!waiting.hasInput)
+        }
+    }
+
+    @Test("While more than three quarters of the places are taken, connections are idle for five seconds at most")
+    func crowded() async throws {
+        let limits = settings { settings in
+            settings.maximumConnections = 4
+            settings.idleTimeout = .seconds(3600)
+        }
+        try await withServer(limits, routes: routes) { server in
+            let clients = try (0..<4).map { _ in try server.connect() }
+            try await eventually("all are open") { await server.server.connections().open == 4 }
+            for client in clients { #expect(try await client.exchange(get).text == "a") }
+            #expect(try await clients[0].receiveToEnd() == "")
+        }
+    }
+
+    @Test("A line with many IPv6 networks has four times the connections of one of them")
+    func sites() throws {
+        let limit = ConnectionLimit(maximum: 1000, perAddress: 3, proxies: .none)
+        func address(_ text: String) throws -> SocketAddress { try #require(SocketAddress(text)) }
+        for index in 0..<12 { #expect(limit.assign(to: try address("2001:db8:1:\(index)::1"))) }
+        #expect(!limit.assign(to: try address("2001:db8:1:ff::1")))
+        for _ in 0..<3 { #expect(limit.assign(to: try address("2001:db8:2:1::1"))) }
+        #expect(!limit.assign(to: try address("2001:db8:2:1::2")))
+        #expect(limit.assign(to: try address("192.0.2.1")))
+        limit.release(try address("2001:db8:1:3::1"))
+        #expect(limit.assign(to: try address("2001:db8:1:ff::1")))
+        limit.exempt(try address("2001:db8:1:ff::1"))
+        #expect(limit.assign(to: try address("2001:db8:1:fe::1")))
+        // A quarter of all connections at most.
+        let small = ConnectionLimit(maximum: 20, perAddress: 4, proxies: .none)
+        for index in 0..<5 { #expect(small.assign(to: try address("2001:db8:1:\(index)::1"))) }
+        #expect(!small.assign(to: try address("2001:db8:1:ff::1")))
     }
 
     @Test("Other limits apply at once: connections that wait are accepted, and the next body may be longer")
@@ -86,9 +186,11 @@ struct LimitTests {
             }
             let client = try server.connect()
             #expect(try await client.exchange(echo(10)).status == 200)
+            try await client.send(Self.begun)
+            try await server.waitUntilAllIsRead()
             let waiting = try server.connect()
             try await waiting.send(get)
-            #expect(try await client.exchange(get).text == "a")
+            try await eventually("the connection waits") { await server.server.connections().open == 1 }
             #expect(!waiting.hasInput)
             await server.server.apply(
                 settings { settings in
@@ -98,6 +200,7 @@ struct LimitTests {
                 }
             )
             #expect(try await waiting.receive().text == "a")
+            #expect(try await client.exchange("2").text == "12")
             #expect(try await client.exchange(echo(20)).text.utf8.count == 20)
             #expect(try await client.exchange(echo(21)).status == 413)
             let long = "GET /a HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "x", count: 1500))\r\n\r\n"
@@ -231,14 +334,7 @@ struct LimitTests {
     @Test("Connections are counted by address in IPv4 and by /64 network in IPv6")
     func networks() throws {
         func network(_ text: String) throws -> SocketAddress.Network {
-            var storage = sockaddr_storage()
-            let isV6 = text.contains(":")
-            storage.ss_family = sa_family_t(isV6 ? AF_INET6 : AF_INET)
-            let count = withUnsafeMutableBytes(of: &storage) { bytes in
-                inet_pton(isV6 ? AF_INET6 : AF_INET, text, bytes.baseAddress?.advanced(by: isV6 ? 8 : 4))
-            }
-            #expect(count == 1)
-            return SocketAddress(storage).network
+            try #require(SocketAddress(text)).network
         }
         #expect(try network("203.0.113.7") == network("203.0.113.7"))
         #expect(try network("203.0.113.7") != network("203.0.113.8"))
