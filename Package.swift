@@ -224,7 +224,7 @@ let package = Package(
             "Programs/push-server",
             [
                 "Accounts", "Callbacks", "ChildProcess", "Crypto", "Endpoints", "EventLoop", "HTTPClient",
-                "HTTPServer", "Identity", "JSON", "KakaoAPI", "LogOutput", "Messages", "Net", "Postgres",
+                "HTTPServer", "Identity", "JSON", "Journal", "KakaoAPI", "LogOutput", "Messages", "Net", "Postgres",
                 "PrivatePostgres", "Pushes", "Runtime", "Schemas", "Server", "Settings", "Templates", argumentParser,
                 httpTypes, logging, subprocess, systemPackage, unixSignals,
             ]
@@ -393,9 +393,10 @@ let package = Package(
         tests(
             "Programs/PushServerTests",
             [
-                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "kakao-sandbox",
-                "KakaoSandbox", "Locking", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Schemas", "Server",
-                "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes, subprocess, systemPackage,
+                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal",
+                "kakao-sandbox", "KakaoSandbox", "Locking", "Net", "Postgres", "push-server", "Pushes", "Runtime",
+                "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes, subprocess,
+                systemPackage,
             ]
         ),
         tests("Tools/DeliveryProofTests", ["delivery-proof"]),

@@ -9,6 +9,8 @@ package struct FileOperations: Sendable {
     package var write: @Sendable (_ descriptor: Int32, _ bytes: [UInt8], _ offset: Int) throws(SystemError) -> Void
     /// Flushes written data and returns when it is on disk.
     package var sync: @Sendable (_ descriptor: Int32) throws(SystemError) -> Void
+    /// Reads up to `count` bytes at an offset. Returns none at the end of the file.
+    package var read: @Sendable (_ descriptor: Int32, _ count: Int, _ offset: Int) throws(SystemError) -> [UInt8]
 
     package static let system = FileOperations(
         allocate: { descriptor, length throws(SystemError) in
@@ -33,16 +35,31 @@ package struct FileOperations: Sendable {
         },
         sync: { descriptor throws(SystemError) in
             guard fdatasync(descriptor) == 0 else { throw SystemError(call: "fdatasync") }
+        },
+        read: { descriptor, count, offset throws(SystemError) in
+            var code: Int32 = 0
+            let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+                var result: Int
+                repeat {
+                    result = pread(descriptor, buffer.baseAddress, count, offset)
+                } while result < 0 && errno == EINTR
+                if result < 0 { code = errno }
+                filled = max(result, 0)
+            }
+            guard code == 0 else { throw SystemError(call: "pread", code: code) }
+            return bytes
         }
     )
 
     package init(
         allocate: @escaping @Sendable (_ descriptor: Int32, _ length: Int) throws(SystemError) -> Void,
         write: @escaping @Sendable (_ descriptor: Int32, _ bytes: [UInt8], _ offset: Int) throws(SystemError) -> Void,
-        sync: @escaping @Sendable (_ descriptor: Int32) throws(SystemError) -> Void
+        sync: @escaping @Sendable (_ descriptor: Int32) throws(SystemError) -> Void,
+        read: @escaping @Sendable (_ descriptor: Int32, _ count: Int, _ offset: Int) throws(SystemError) -> [UInt8]
     ) {
         self.allocate = allocate
         self.write = write
         self.sync = sync
+        self.read = read
     }
 }

@@ -56,10 +56,12 @@ package final class Journal: @unchecked Sendable {
         var oldest: Date?
         /// No more records are appended.
         var isSealed: Bool
-        /// Records beyond `end` cannot be read, so the file is kept.
+        /// The offsets at which bytes begin that are no record, as far as they are known.
+        var gaps: Set<Int> = []
+        /// Acknowledged records cannot be read, so the file is not deleted but moved to `rejected/`.
         var isDamaged = false
 
-        var isFinished: Bool { isSealed && next >= end && !isDamaged }
+        var isFinished: Bool { isSealed && next >= end }
     }
 
     private struct State {
@@ -71,6 +73,10 @@ package final class Journal: @unchecked Sendable {
         var failures = 0
 
         func index(_ name: String) -> Int? { files.firstIndex { $0.file.name == name } }
+
+        mutating func insert(_ progress: FileProgress) {
+            files.insert(progress, at: files.firstIndex { $0.file.name > progress.file.name } ?? files.endIndex)
+        }
     }
 
     /// A journal's state, for metrics and readiness.
@@ -81,10 +87,10 @@ package final class Journal: @unchecked Sendable {
         package var records: Int
         /// The time of the oldest waiting record.
         package var oldest: Date?
-        /// The number of rejected records, which are kept in `rejected/`.
+        /// The number of files in `rejected/`: rejected records, and damaged files.
         package var rejected: Int
-        /// The number of failures since the journal was opened: failed writes, and files that were damaged, deleted or could
-        /// not be created.
+        /// The number of failures since the journal was opened: failed writes, gaps of damaged files, and files that were
+        /// deleted or could not be created or adopted.
         package var failures: Int
     }
 
@@ -108,6 +114,10 @@ package final class Journal: @unchecked Sendable {
     private let state = Locked(State())
     /// The file to which records are appended, or `nil` after a failure.
     private var active: JournalFile?
+    /// The names of files that cannot be adopted or read, each reported once. Accessed on the queue `reading` only.
+    private var failing: Set<String> = []
+    /// The names of files of later versions. Accessed on the queue `reading` only.
+    private var ofAnotherVersion: Set<String> = []
 
     /// The usual size of a file. Each file is open until its records are replayed.
     package static let defaultFileSize = 64 << 20
@@ -229,7 +239,7 @@ package final class Journal: @unchecked Sendable {
             return []
         }
         guard let file = active, let start = end(of: file) else {
-            // The reader found the file damaged.
+            // The journal has been closed.
             active = nil
             return entries
         }
@@ -273,7 +283,7 @@ package final class Journal: @unchecked Sendable {
 
     private func end(of file: JournalFile) -> Int? {
         state.withLock { state in
-            state.files.first { $0.file.name == file.name && !$0.isDamaged }.map(\.end)
+            state.files.first { $0.file.name == file.name }.map(\.end)
         }
     }
 
@@ -322,6 +332,12 @@ package final class Journal: @unchecked Sendable {
         }
     }
 
+    /// Ends appending to the active file and creates another.
+    private func replace(_ file: JournalFile) {
+        seal(file)
+        openFile()
+    }
+
     /// Ends appending to the active file and frees its unused space.
     private func seal(_ file: JournalFile) {
         active = nil
@@ -366,32 +382,41 @@ package final class Journal: @unchecked Sendable {
     }
 
     private func readBatch(_ limit: Int) -> Batch? {
-        while let progress = state.withLock({ state in state.files.first { $0.next < $0.end } }) {
-            var reader = RecordReader(progress.file)
-            var records: [JournalRecord] = []
-            var (offset, bytes) = (progress.next, 0)
-            do {
-                while records.count < limit, offset < progress.end, bytes < Self.maximumBatch,
-                    let (_, record, next) = try reader.record(at: offset)
-                {
+        guard let progress = state.withLock({ state in state.files.first { $0.next < $0.end } }) else { return nil }
+        var reader = RecordReader(progress.file, operations)
+        var records: [JournalRecord] = []
+        var damage: [Range<Int>] = []
+        var (offset, bytes) = (progress.next, 0)
+        do {
+            while records.count < limit, offset < progress.end, bytes < Self.maximumBatch {
+                if let (record, next) = try reader.record(at: offset) {
                     records.append(record)
                     bytes += next - offset
                     offset = next
+                } else {
+                    let next = try reader.nextRecord(after: offset, before: progress.end) ?? progress.end
+                    if !progress.gaps.contains(offset) { damage.append(offset..<next) }
+                    offset = next
                 }
-            } catch {
-                logger.error("Journal read failed", metadata: ["file": "\(progress.file.name)", "error": "\(error)"])
             }
-            if !records.isEmpty {
-                return Batch(records: records, file: progress.file.name, start: progress.next, end: offset)
-            }
-            abandon(progress)
+        } catch {
+            // The file is read again with the next batch.
+            let name = progress.file.name
+            if failing.insert(name).inserted { recordFailure("Journal read failed", error, name) }
         }
-        return nil
+        if !damage.isEmpty {
+            recordDamage(progress.file.name, damage)
+            // Nothing more is entrusted to the file.
+            writing.async { if let file = self.active, file.name == progress.file.name { self.replace(file) } }
+        }
+        // A batch without records confirms that a gap reaches to the end.
+        guard offset > progress.next else { return nil }
+        return Batch(records: records, file: progress.file.name, start: progress.next, end: offset)
     }
 
     private func applyConfirmation(of batch: Batch, _ rejected: [Int]) throws(SystemError) {
         for index in rejected where batch.records.indices.contains(index) {
-            let name = "\(batch.file)-\(batch.start)-\(index).json"
+            let name = "\(batch.file)-\(batch.start)-\(index)\(JournalDirectory.rejectedSuffix)"
             try directory.storeRejected(batch.records[index].payload, name: name, operations)
         }
         if !rejected.isEmpty {
@@ -404,6 +429,8 @@ package final class Journal: @unchecked Sendable {
             state.files[index].next = batch.end
             state.files[index].records -= batch.records.count
             let isDrained = state.files[index].next >= state.files[index].end
+            // Those in gaps were counted when they were appended.
+            if isDrained { state.files[index].records = 0 }
             // Records appended meanwhile are not older than those that were read.
             state.files[index].oldest = isDrained ? nil : oldest ?? state.files[index].oldest
             return isDrained
@@ -417,9 +444,7 @@ package final class Journal: @unchecked Sendable {
             let isDrained = self.state.withLock { state in
                 state.index(file.name).map { state.files[$0].next >= state.files[$0].end } ?? false
             }
-            guard isDrained else { return }
-            self.seal(file)
-            self.openFile()
+            if isDrained { self.replace(file) }
         }
     }
 
@@ -427,66 +452,83 @@ package final class Journal: @unchecked Sendable {
         guard let progress = state.withLock({ state in state.index(batch.file).map { state.files[$0] } }),
             batch.end < progress.end
         else { return nil }
-        var reader = RecordReader(progress.file)
+        var reader = RecordReader(progress.file, operations)
         return (try? reader.record(at: batch.end))?.record.time
     }
 
     private func adoptFiles() {
-        let known = Set(state.withLock { state in state.files.map(\.file.name) })
+        let files = state.withLock { $0.files }
+        // Tries again to move damaged files that could not be moved.
+        for progress in files where progress.isFinished { removeIfFinished(progress.file.name) }
+        let known = Set(files.map(\.file.name)).union(ofAnotherVersion)
         for name in directory.fileNames() where !known.contains(name) {
-            guard let file = directory.adoptFile(name) else { continue }
-            adopt(file)
+            do {
+                guard let file = try directory.adoptFile(name) else { continue }
+                try adopt(file)
+                failing.remove(name)
+            } catch {
+                if failing.insert(name).inserted { recordFailure("Journal file adoption failed", error, name) }
+            }
         }
+        // An operator may have deleted some.
+        let rejected = directory.rejectedCount()
+        state.withLock { $0.rejected = rejected }
     }
 
-    private func adopt(_ file: JournalFile) {
-        var reader = RecordReader(file)
-        do {
-            let contents = try reader.contents()
-            var progress = FileProgress(file: file, end: contents.end, records: contents.records, isSealed: true)
-            progress.oldest = contents.records > 0 ? try reader.record(at: 0)?.record.time : nil
-            // Records before the damage are still replayed.
-            progress.isDamaged = contents.damage != nil
-            if contents.records > 0 || contents.damage != nil {
-                logger.notice(
-                    "Journal file adopted",
-                    metadata: ["file": "\(file.name)", "records": "\(contents.records)"]
-                )
-            }
-            state.withLock { state in
-                // Inserted before the files of this server, which are newer.
-                let index = state.files.firstIndex { $0.file.name > file.name } ?? state.files.endIndex
-                state.files.insert(progress, at: index)
-            }
-            if let damage = contents.damage {
-                recordDamage(file.name, at: damage)
-            } else {
-                file.truncate(contents.end)
-            }
-            removeIfFinished(file.name)
-        } catch {
-            recordFailure("Journal file adoption failed", error, file.name)
+    private func adopt(_ file: JournalFile) throws(SystemError) {
+        var reader = RecordReader(file, operations)
+        let contents = try reader.contents()
+        guard !contents.isOfAnotherVersion else {
+            ofAnotherVersion.insert(file.name)
+            state.withLock { $0.failures += 1 }
+            logger.error(
+                "Journal file of a later version: start that version, which replays it",
+                metadata: ["file": "\(directory.path)/\(file.name)"]
+            )
+            return
         }
+        var progress = FileProgress(file: file, end: contents.end, records: contents.records, isSealed: true)
+        progress.oldest = contents.oldest
+        progress.gaps = Set(contents.gaps.map(\.range.lowerBound))
+        if contents.records > 0 || !contents.gaps.isEmpty {
+            logger.notice(
+                "Journal file adopted",
+                metadata: ["file": "\(file.name)", "records": "\(contents.records)"]
+            )
+        }
+        state.withLock { $0.insert(progress) }
+        let damage = contents.gaps.filter(\.isDamage).map(\.range)
+        if !damage.isEmpty { recordDamage(file.name, damage) }
+        for gap in contents.gaps where !gap.isDamage {
+            logger.warning(
+                "Journal file has an incomplete write, which was not acknowledged",
+                metadata: ["file": "\(directory.path)/\(file.name)", "bytes": "\(Self.text([gap.range]))"]
+            )
+        }
+        file.truncate(max(contents.end, damage.last?.upperBound ?? 0))
+        removeIfFinished(file.name)
     }
 
-    /// Stops replaying a file that was intact when it was written or adopted, and keeps the file.
-    private func abandon(_ progress: FileProgress) {
+    /// Counts and reports bytes of a file in which acknowledged records can no longer be read.
+    private func recordDamage(_ name: String, _ gaps: [Range<Int>]) {
         state.withLock { state in
-            guard let index = state.index(progress.file.name) else { return }
+            state.failures += gaps.count
+            guard let index = state.index(name) else { return }
             state.files[index].isDamaged = true
-            state.files[index].end = progress.next
-            state.files[index].records = 0
-            state.files[index].oldest = nil
+            state.files[index].gaps.formUnion(gaps.map(\.lowerBound))
         }
-        recordDamage(progress.file.name, at: progress.next)
+        logger.error(
+            "Journal file damaged: the calls in the gaps are lost, all others are replayed",
+            metadata: [
+                "file": "\(directory.path)/\(name)", "gaps": "\(gaps.count)", "bytes": "\(Self.text(gaps))",
+            ]
+        )
     }
 
-    private func recordDamage(_ name: String, at offset: Int) {
-        state.withLock { $0.failures += 1 }
-        logger.error(
-            "Journal file damaged: replay stopped, file kept",
-            metadata: ["file": "\(directory.path)/\(name)", "offset": "\(offset)"]
-        )
+    /// Returns the ranges of the first ten gaps: `24-56, 400-432`.
+    private static func text(_ gaps: [Range<Int>]) -> String {
+        let shown = gaps.prefix(10).map { "\($0.lowerBound)-\($0.upperBound)" }
+        return (shown + (gaps.count > shown.count ? ["..."] : [])).joined(separator: ", ")
     }
 
     private func recordFailure(_ message: Logger.Message, _ error: SystemError, _ name: String) {
@@ -494,14 +536,23 @@ package final class Journal: @unchecked Sendable {
         logger.error(message, metadata: ["file": "\(directory.path)/\(name)", "error": "\(error)"])
     }
 
-    /// Deletes a file if it is sealed, intact and completely replayed.
+    /// Deletes a file that is sealed and completely replayed. Moves a damaged one to `rejected/`; if that fails, it is
+    /// tried again with the next adoption.
     private func removeIfFinished(_ name: String) {
-        let isFinished = state.withLock { state in
-            guard let index = state.index(name), state.files[index].isFinished else { return false }
-            state.files.remove(at: index)
-            return true
+        let finished = state.withLock { state -> FileProgress? in
+            guard let index = state.index(name), state.files[index].isFinished else { return nil }
+            return state.files.remove(at: index)
         }
-        if isFinished { directory.remove(name) }
+        guard let finished else { return }
+        guard finished.isDamaged else { return directory.remove(name) }
+        do {
+            try directory.reject(name)
+            let rejected = directory.rejectedCount()
+            state.withLock { $0.rejected = rejected }
+        } catch {
+            recordFailure("Damaged journal file not moved to rejected/", error, name)
+            state.withLock { $0.insert(finished) }
+        }
     }
 
     // MARK: Closing

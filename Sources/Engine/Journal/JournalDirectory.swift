@@ -9,6 +9,8 @@ import Glibc
 /// own, so that no server ever finds it unlocked.
 struct JournalDirectory: Sendable {
     static let suffix = ".journal"
+    /// The end of the names of rejected records.
+    static let rejectedSuffix = ".json"
     private static let newSuffix = ".new"
     /// The age in seconds at which a file that still has its temporary name is removed.
     private static let abandonedAfter = 60
@@ -73,9 +75,12 @@ struct JournalDirectory: Sendable {
     }
 
     /// Locks and opens a file whose owner has died, or returns `nil` if it has an owner or no longer exists.
-    func adoptFile(_ name: String) -> JournalFile? {
+    ///
+    /// - Throws: `SystemError` when the file cannot be opened, for example because another user owns it.
+    func adoptFile(_ name: String) throws(SystemError) -> JournalFile? {
         let rawValue = open("\(path)/\(name)", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
-        guard rawValue >= 0 else { return nil }
+        if rawValue < 0, errno == ENOENT { return nil }
+        guard rawValue >= 0 else { throw SystemError(call: "open") }
         let descriptor = FileDescriptor(owning: rawValue)
         guard flock(rawValue, LOCK_EX | LOCK_NB) == 0 else { return nil }
         var opened = stat()
@@ -101,7 +106,7 @@ struct JournalDirectory: Sendable {
         return names.sorted()
     }
 
-    /// Returns the number of records that the database has rejected.
+    /// Returns the number of files in `rejected/`: records that the database has rejected, and damaged files.
     func rejectedCount() -> Int { Self.names(in: rejectedPath).count }
 
     /// Returns the size in bytes of all files, including those of other servers that share the directory.
@@ -117,6 +122,15 @@ struct JournalDirectory: Sendable {
 
     func remove(_ name: String) {
         unlink("\(path)/\(name)")
+    }
+
+    /// Moves a damaged file whose intact records have been replayed to `rejected/`.
+    func reject(_ name: String) throws(SystemError) {
+        try make()
+        guard rename("\(path)/\(name)", "\(rejectedPath)/\(name)") == 0 || errno == ENOENT else {
+            throw SystemError(call: "rename")
+        }
+        try sync(rejectedPath)
     }
 
     /// Stores a record that the database has rejected. The name is the same on each attempt, so that the record is kept

@@ -24,8 +24,9 @@ package struct JournalRecord: Sendable {
 /// | 16 | 8 | time, milliseconds since 1970 |
 /// | 24 | | payload, padded with zeros to a multiple of 8 |
 ///
-/// The number at offset 8 distinguishes a torn record from a damaged one. A broken record that was on disk before a
-/// later record was written had been acknowledged; any other had not.
+/// The number at offset 8 distinguishes a damaged record from one that a crash cut short. A broken record that was on disk
+/// before a later record was written had been acknowledged. Of the last write that is unknown: it was not, if a sector of it
+/// is missing.
 struct EncodedRecord {
     static let magic: [UInt8] = [UInt8](ascii: "KPJ")
     static let version: UInt8 = 1

@@ -63,12 +63,12 @@ enum OperationsMetrics {
     private static let journalRejected = Metric(
         "kakao_push_journal_rejected_records",
         .gauge,
-        "Calls that the database rejected, in the journal's folder of rejected records."
+        "Files in the journal's folder of rejected records: calls that the database rejected, and damaged files."
     )
     private static let journalFailures = Metric(
         "kakao_push_journal_failures_total",
         .counter,
-        "Failed journal writes and damaged journal files."
+        "Failed journal writes, gaps of damaged journal files, and files that were deleted or cannot be created or opened."
     )
     private static let residentMemory = Metric(
         "process_resident_memory_bytes",

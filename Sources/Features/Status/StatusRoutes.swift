@@ -128,7 +128,11 @@ private struct ServiceStatus: Sendable {
             .member("open", .boolean, "Whether calls can be stored in it.", \.isOpen),
             .member("records", .count, "The calls that wait to be stored in PostgreSQL.") { Int64($0.records) },
             .member("oldest_seconds", .seconds, "The age of the oldest of them.", \.oldestSeconds),
-            .member("rejected", .count, "The calls that PostgreSQL has rejected.") { Int64($0.rejected) },
+            .member(
+                "rejected",
+                .count,
+                "The files in `rejected/`: calls that PostgreSQL has rejected, and damaged files."
+            ) { Int64($0.rejected) },
         ]
     )
 

@@ -15,7 +15,7 @@ struct PushServerCommand: AsyncParsableCommand {
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, PushesCommand.self,
             UsersCommand.self, AccountsCommand.self, MessagesCommand.self, TemplatesCommand.self, StatusCommand.self,
-            SenderCommand.self, WebhooksCommand.self,
+            SenderCommand.self, WebhooksCommand.self, JournalCommand.self,
             HealthCommand.self, DoctorCommand.self, SettingsCommand.self, OpenAPICommand.self,
         ]
     )

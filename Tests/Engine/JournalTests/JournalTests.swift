@@ -10,10 +10,6 @@ import Testing
 
 /// Journals on a real disk, and on simulated disks that fail.
 @Suite(.timeLimit(.minutes(2))) struct JournalTests {
-    /// Returns the bytes that a record with a payload of `payload` bytes takes: header, payload and padding to a
-    /// multiple of 8.
-    private static func length(_ payload: Int) -> Int { (24 + payload + 7) / 8 * 8 }
-
     @Test("Records come back in order with their times, and the file is deleted after the last is confirmed")
     func replay() async throws {
         let folder = try TestFolder()
@@ -94,67 +90,6 @@ import Testing
         chmod(folder.path, 0o755)
         await (try folder.journal()).close()
         #expect(mode(folder.path) == 0o700)
-    }
-
-    @Test("A torn last record is ignored, wherever it is torn", arguments: [0, 3, 5, 9, 13, 20, 24, 29])
-    func torn(offset: Int) async throws {
-        let folder = try TestFolder()
-        let log = CollectedLog()
-        do {
-            let journal = try folder.journal()
-            for number in 0..<3 { try await journal.append("record \(number)") }
-        }
-        try await folder.waitUntilUnlocked()
-        let file = try #require(folder.files.first)
-        let end = 3 * Self.length(8)
-        let start = 2 * Self.length(8) + offset
-        try folder.overwrite(file, at: start, [UInt8](repeating: 0, count: end - start))
-        let journal = try await folder.reopened(log: log) { $0.records == 2 }
-        #expect(try await journal.drain() == ["record 0", "record 1"])
-        #expect(!folder.files.contains(file))
-        #expect(log.messages(.error).isEmpty)
-    }
-
-    @Test(
-        "Damage before the last record stops the replay there, is logged as an error, and keeps the file",
-        arguments: [0, 1, 2],
-        [0, 3, 12, 16, 26]
-    )
-    func damaged(record: Int, offset: Int) async throws {
-        let folder = try TestFolder()
-        let log = CollectedLog()
-        do {
-            let journal = try folder.journal()
-            for number in 0..<4 { try await journal.append("record \(number)") }
-        }
-        try await folder.waitUntilUnlocked()
-        let file = try #require(folder.files.first)
-        try folder.overwrite(file, at: record * Self.length(8) + offset, [0xEE])
-        let journal = try await folder.reopened(log: log) { $0.failures == 1 }
-        #expect(try await journal.drain() == (0..<record).map { "record \($0)" })
-        #expect(folder.files.contains(file))
-        #expect(log.messages(.error).contains { $0.contains("damaged") })
-        #expect(journal.status.failures == 1)
-        // Other files are still replayed.
-        try await journal.append("new")
-        #expect(try await journal.drain() == ["new"])
-    }
-
-    @Test("Zeros in place of acknowledged records are damage, not the end of the file")
-    func zeros() async throws {
-        let folder = try TestFolder()
-        let log = CollectedLog()
-        do {
-            let journal = try folder.journal()
-            for number in 0..<4 { try await journal.append("record \(number)") }
-        }
-        try await folder.waitUntilUnlocked()
-        let file = try #require(folder.files.first)
-        try folder.overwrite(file, at: Self.length(8), [UInt8](repeating: 0, count: Self.length(8)))
-        let journal = try await folder.reopened(log: log) { $0.failures == 1 }
-        #expect(try await journal.drain() == ["record 0"])
-        #expect(folder.files.contains(file))
-        #expect(log.messages(.error).count == 1)
     }
 
     @Test("A rejected record is kept in rejected/ and counted, even after a restart")
