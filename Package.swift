@@ -167,8 +167,9 @@ let package = Package(
         target(
             "Features/Callbacks",
             [
-                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal", "JSON", "Postgres",
-                "Runtime", "Schemas", "ServiceKit", "Settings", "Sharing", httpTypes, logging, serviceLifecycle,
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal", "JSON",
+                "Locking", "Net", "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", "Sharing", httpTypes,
+                logging, serviceLifecycle,
             ]
         ),
         target(
@@ -319,9 +320,9 @@ let package = Package(
         tests(
             "Features/CallbacksTests",
             [
-                "Callbacks", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal",
-                "JSON", "KakaoSandbox", "Locking", "Postgres", "PrivatePostgres", "Server", "ServiceKit",
-                "ServiceTesting", "Settings", "TestSupport", httpTypes, logging, subprocess,
+                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
+                "Journal", "JSON", "KakaoSandbox", "Locking", "Postgres", "PrivatePostgres", "Server", "ServiceKit",
+                "ServiceTesting", "Settings", "Sharing", "TestSupport", httpTypes, logging, subprocess,
             ]
         ),
         tests(

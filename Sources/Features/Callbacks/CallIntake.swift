@@ -31,6 +31,7 @@ final class CallIntake: @unchecked Sendable {
     private let journal: Journal?
     private let gate: StartupGate
     private let loop: EventLoop
+    private let malformedCalls: HourlyLimit
     private let notices: LoopCounts<CallbackCounts.Notice>.Own
     private let logger: Logger
 
@@ -41,12 +42,14 @@ final class CallIntake: @unchecked Sendable {
     /// - Parameters:
     ///   - store: The store of `loop`.
     ///   - journal: The journal. Without one, calls are rejected while PostgreSQL is unavailable.
+    ///   - malformedCalls: The limit of malformed calls that are stored, which the loops of a server share.
     ///   - notices: The counts of `loop`.
     init(
         store: ReceivedCallStore,
         journal: Journal?,
         gate: StartupGate,
         loop: EventLoop,
+        malformedCalls: HourlyLimit,
         notices: LoopCounts<CallbackCounts.Notice>.Own,
         logger: Logger
     ) {
@@ -54,33 +57,47 @@ final class CallIntake: @unchecked Sendable {
         self.journal = journal
         self.gate = gate
         self.loop = loop
+        self.malformedCalls = malformedCalls
         self.notices = notices
         self.logger = logger
     }
 
+    /// A call as it was read.
+    enum Reading: Sendable {
+        /// All of it was understood.
+        case understood(ReceivedCall)
+        /// A part of it was not understood; `nil` if nothing can be stored.
+        case malformed(ReceivedCall?)
+        /// It lacks a required signature, and is dropped.
+        case unsigned
+    }
+
     /// Reads and stores a call, and counts what became of it. When this returns, the call is committed or in the
-    /// journal, even if the client has disconnected.
+    /// journal, even if the client has disconnected; or it is one of those that are only counted.
     ///
-    /// - Parameter read: Returns the call; `nil` for one that is to be dropped.
     /// - Throws: Errors of `read`; ``Problem`` 503 when the call can neither be stored nor written to the journal;
-    ///   ``PostgresError`` when the database rejects it.
-    func receive(_ kind: NoticeKind, _ request: Request, _ read: () async throws -> ReceivedCall?) async throws {
+    ///   ``PostgresError`` when the database rejects it and there is no journal.
+    func receive(_ kind: NoticeKind, _ request: Request, _ read: () async throws -> Reading) async throws {
         var outcome = NoticeOutcome.failed
         defer { notices.add(to: CallbackCounts.Notice(kind: kind, outcome: outcome)) }
-        let call: ReceivedCall?
+        let reading: Reading
         do {
-            call = try await read()
+            reading = try await read()
         } catch {
             // Other errors, such as keys that cannot be fetched, say nothing about the call.
-            let isInvalid = error is SecurityEventRefusal || (error as? Problem)?.status.kind == .clientError
-            if isInvalid { outcome = .refused }
+            if error is SecurityEventRefusal { outcome = .refused }
             throw error
         }
-        guard let call else {
-            outcome = .refused
-            return
+        switch reading {
+        case .understood(let call): outcome = try await storeOrJournal(call, request) ? .stored : .repeated
+        case .malformed(let call):
+            // Phones can cause any number of malformed callbacks.
+            if let call, call.hasEffect || malformedCalls.allows(at: .now) {
+                _ = try await storeOrJournal(call, request)
+            }
+            outcome = .malformed
+        case .unsigned: outcome = .refused
         }
-        outcome = try await storeOrJournal(call, request) ? .stored : .repeated
     }
 
     /// Stores a call. Returns whether it was new. A call in the journal counts as new.
@@ -93,7 +110,8 @@ final class CallIntake: @unchecked Sendable {
                 let isNew = try await store(call, within: limit)
                 record(isTimeout: false)
                 return isNew
-            } catch let error as PostgresError where !error.isRejection {
+            } catch let error as PostgresError {
+                // A call that PostgreSQL rejects is set aside when it is replayed.
                 record(isTimeout: error.code == .timedOut)
             }
         }

@@ -22,6 +22,7 @@ package struct CallbackFeature: Feature {
     private let settings: CallbackSettings
     private let sharing: SharingFeature
     private let counts: CallbackCounts
+    private let malformedCalls: HourlyLimit
     private let webhooks = CallbackWebhooks()
 
     package init(_ server: ServerContext, _ settings: CallbackSettings, sharing: SharingFeature) {
@@ -29,6 +30,7 @@ package struct CallbackFeature: Feature {
         self.settings = settings
         self.sharing = sharing
         counts = CallbackCounts(server.loops)
+        malformedCalls = HourlyLimit(settings.maximumMalformedPerHour)
         server.lifecycle.register { loop in
             CallbackUserObserver(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
@@ -47,6 +49,7 @@ package struct CallbackFeature: Feature {
             journal: server.journal,
             gate: server.gate,
             loop: loop.loop,
+            malformedCalls: malformedCalls,
             notices: counts.notices.on(loop.loop),
             logger: server.logger
         )

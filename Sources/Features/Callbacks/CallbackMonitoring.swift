@@ -17,7 +17,9 @@ enum NoticeOutcome: String, CaseIterable, Sendable {
     case stored
     /// It changed nothing: it was stored before, or names an unknown token.
     case repeated
-    /// It is invalid, about another app, or lacks a required signature.
+    /// A part of it was not understood. It is stored as far as it was, up to a limit an hour.
+    case malformed
+    /// It is an account event that Kakao did not sign for this app, or lacks a required signature.
     case refused
     /// It could neither be stored nor written to the journal, or not be verified. Kakao does not call again.
     case failed

@@ -9,6 +9,8 @@ package struct CallbackSettings: SettingsGroup {
     package var userIDArgument: String?
     package var retentionDays = 400
     package var eventRetentionDays = 400
+    /// The malformed calls that a server stores in an hour, unless they have an effect: 8 MiB at most. Tests lower it.
+    package var maximumMalformedPerHour = 1000
 
     package init() {}
 

@@ -21,6 +21,15 @@ enum ReceivedCall: Sendable {
         case .tokenFailure(let failure): failure.receivedAt
         }
     }
+
+    /// Whether users' data may change because of the call.
+    var hasEffect: Bool {
+        switch self {
+        case .linkCallback: false
+        case .events(let events): events.contains { $0.userID != nil }
+        case .tokenFailure: true
+        }
+    }
 }
 
 /// A call as stored in the database.
@@ -58,6 +67,7 @@ extension ReceivedCall {
                     json.member("args", String(decoding: callback.args, as: UTF8.self))
                     json.member("signature", callback.signature?.name)
                     json.member("share_id", callback.signature?.shareID?.text)
+                    json.member("raw", callback.raw)
                     json.member("received_at", callback.receivedAt.microseconds)
                 }
             case .events(let events):
@@ -70,6 +80,7 @@ extension ReceivedCall {
                             json.member("user_id", event.userID)
                             json.member("referrer_type", event.referrerType)
                             json.member("payload", String(decoding: event.payload, as: UTF8.self))
+                            json.member("raw", event.raw)
                             json.member("received_at", event.receivedAt.microseconds)
                         }
                     }
@@ -100,14 +111,15 @@ extension ReceivedCall {
                 LinkCallback(
                     id: try value.uuid("id"),
                     resourceID: value["resource_id"]?.string,
-                    chatType: try value.text("chat_type"),
-                    hashChatID: try value.text("hash_chat_id"),
+                    chatType: value["chat_type"]?.string,
+                    hashChatID: value["hash_chat_id"]?.string,
                     templateID: value["template_id"]?.integer,
                     args: Array(try value.text("args").utf8),
                     signature: ShareSigner.Verdict(
                         name: value["signature"]?.string,
                         shareID: value["share_id"]?.string.flatMap { ShareID($0) }
                     ),
+                    raw: value["raw"]?.string,
                     receivedAt: try value.date("received_at")
                 )
             )
@@ -122,6 +134,7 @@ extension ReceivedCall {
                         userID: event["user_id"]?.integer,
                         referrerType: event["referrer_type"]?.string,
                         payload: Array(try event.text("payload").utf8),
+                        raw: event["raw"]?.string,
                         receivedAt: try event.date("received_at")
                     )
                 }

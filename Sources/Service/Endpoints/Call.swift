@@ -16,10 +16,34 @@ package struct Call: Sendable {
     init(_ request: Request, _ operation: OperationDeclaration) throws {
         self.request = request
         self.operation = operation
-        if operation.readsQuery, !request.head.query.isEmpty {
+        if operation.unknownFields == .kept {
+            readKeptFields()
+            return
+        }
+        if !request.head.query.isEmpty {
             try parameters.add(request.queryItems(), operation.allowedInQuery)
         }
         if operation.method != .get { try readBody() }
+    }
+
+    /// Reads the fields of a call that is never rejected.
+    private mutating func readKeptFields() {
+        guard !operation.contentNames.isEmpty else { return }
+        if operation.method != .get, !request.body.isEmpty {
+            let isJSON =
+                switch request.contentType {
+                case "application/json": true
+                case FormURLEncoded.mediaType: false
+                // Kakao's documentation does not name the type of a body.
+                default: request.body.first == UInt8(ascii: "{")
+                }
+            if isJSON {
+                parameters.keep(json: request.body)
+            } else {
+                parameters.keep(form: request.body[...])
+            }
+        }
+        if parameters.values.isEmpty { parameters.keep(form: request.head.query) }
     }
 
     private mutating func readBody() throws {
@@ -105,6 +129,12 @@ package struct Call: Sendable {
     package var undeclared: LazyFilterSequence<[(name: String, value: JSONValue)]> {
         parameters.values.members.lazy.filter { [operation] in !operation.contentNames.contains($0.name) }
     }
+
+    /// Whether a field of a call from Kakao could not be read, or was given twice.
+    package var isMalformed: Bool { parameters.isMalformed }
+
+    /// Returns whether a field of a call from Kakao was given twice. Then it has no value, since neither can be believed.
+    package func isRepeated(_ name: String) -> Bool { parameters.repeatedNames.contains(name) }
 
     /// The names of fields that were dropped because the operation does not declare them.
     var ignoredNames: [String] { parameters.ignoredNames }

@@ -123,7 +123,8 @@ package final class OperationDeclaration: Sendable {
         case rejected
         /// As in Kakao's API: dropped, and named in `X-Ignored-Parameters`. Fields of the body may be in the query.
         case ignored
-        /// For calls from Kakao: custom arguments. Fields of the body may be in the query.
+        /// For calls from Kakao: custom arguments. Kakao does not repeat a call, so none is rejected: what cannot be read is
+        /// left out, and makes the call ``Call/isMalformed``. Without fields in the body, those in the query are read.
         case kept
     }
 
@@ -156,9 +157,6 @@ package final class OperationDeclaration: Sendable {
     /// The fields that a query may have, and a body.
     let allowedInQuery: AllowedFields
     let allowedInBody: AllowedFields
-    /// Whether the query is read. A call from Kakao with a body is not rejected because of its query, and neither is the
-    /// probe of a load balancer.
-    let readsQuery: Bool
     /// The names of the fields in the query and in the body.
     let contentNames: Set<String>
     /// The names of all fields.
@@ -210,15 +208,15 @@ package final class OperationDeclaration: Sendable {
             others: unknownFields
         )
         allowedInBody = AllowedFields(bodyFields, place: "the body", others: unknownFields)
-        readsQuery = unknownFields != .kept || method == .get && !query.isEmpty
         contentNames = Set((query + bodyFields).map(\.name))
         fieldNames = Set((pathFields + query + headers + bodyFields).map(\.name))
     }
 
     /// The problems that the operation may respond with, in the order of their statuses.
     package var allProblems: [ProblemKind] {
-        var problems: Set<ProblemKind> = [.invalidField, .badRequest, .internalError]
+        var problems: Set<ProblemKind> = [.badRequest, .internalError]
         problems.formUnion(self.problems)
+        if unknownFields != .kept { problems.formUnion([.invalidField]) }
         switch access {
         case .anyone, .operatorPort: break
         case .operator, .operatorWithAny, .monitoring:
@@ -237,7 +235,8 @@ package final class OperationDeclaration: Sendable {
         case .media: problems.formUnion([.contentTooLarge])
         case .files: problems.formUnion([.contentTooLarge, .unsupportedMediaType, .tooManyUploads])
         case .none, .fields:
-            if method != .get { problems.formUnion([.invalidJSON, .contentTooLarge, .unsupportedMediaType]) }
+            if method != .get { problems.formUnion([.contentTooLarge]) }
+            if method != .get, unknownFields != .kept { problems.formUnion([.invalidJSON, .unsupportedMediaType]) }
         }
         return problems.sorted { ($0.status.code, $0.name) < ($1.status.code, $1.name) }
     }

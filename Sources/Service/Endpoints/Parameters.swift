@@ -1,6 +1,7 @@
 import HTTPServer
 import HTTPTypes
 import JSON
+import Net
 import Schemas
 
 /// The fields of a request's query and of its body, which is JSON or a form.
@@ -12,6 +13,10 @@ struct Parameters: Sendable {
     private(set) var values = JSONObject()
     /// The names of fields that were dropped, up to a limit.
     private(set) var ignoredNames: [String] = []
+    /// The names of fields that were given twice, and whose values were dropped, in a call that is never rejected.
+    private(set) var repeatedNames: Set<String> = []
+    /// Whether a field could not be read, or was given twice, in a call that is never rejected.
+    private(set) var isMalformed = false
 
     /// Adds the fields of a query or a form.
     ///
@@ -38,9 +43,35 @@ struct Parameters: Sendable {
         for (name, value) in object.members where !value.isNull { try add(name, value, allowed) }
     }
 
+    /// Adds the fields of a query or a form that can be read.
+    mutating func keep(form: ArraySlice<UInt8>) {
+        let (pairs, isAll) = FormURLEncoded.parseLeniently(form)
+        if !isAll { isMalformed = true }
+        keep(pairs.map { ($0.name, .string($0.value)) })
+    }
+
+    /// Adds the members of a JSON object, unless it is invalid. A member that is `null` counts as absent.
+    mutating func keep(json: [UInt8]) {
+        guard case .object(let object)? = try? JSONValue(parsing: json) else {
+            isMalformed = true
+            return
+        }
+        keep(object.members.filter { !$0.value.isNull })
+    }
+
+    private mutating func keep(_ fields: [(name: String, value: JSONValue)]) {
+        values.reserveCapacity(fields.count)
+        for (name, value) in fields where !values.append(name, value) { repeatedNames.insert(name) }
+        guard !repeatedNames.isEmpty else { return }
+        isMalformed = true
+        var others = JSONObject()
+        for (name, value) in values.members where !repeatedNames.contains(name) { others[name] = value }
+        values = others
+    }
+
     /// Adds a field, unless it is ignored. Keeps the name of one that is ignored.
     private mutating func add(_ name: String, _ value: JSONValue, _ allowed: AllowedFields) throws {
-        if allowed.others != .kept, !allowed.contains(name) {
+        if !allowed.contains(name) {
             guard allowed.others == .ignored else { throw allowed.problem(of: name) }
             if ignoredNames.count < Self.maximumIgnoredNames { ignoredNames.append(name) }
         } else {

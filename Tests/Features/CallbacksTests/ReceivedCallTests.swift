@@ -37,6 +37,7 @@ struct ReceivedCallTests {
             userID: .max,
             referrerType: nil,
             payload: payload,
+            raw: nil,
             receivedAt: Date().asStored
         )
         guard case .events(let events) = try ReceivedCall(record: ReceivedCall.events([event, event]).record) else {

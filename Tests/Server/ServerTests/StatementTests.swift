@@ -252,6 +252,7 @@ import Testing
             userID: 1,
             referrerType: nil,
             payload: Array("{}".utf8),
+            raw: nil,
             receivedAt: now
         )
         let callback = LinkCallback(
@@ -262,6 +263,7 @@ import Testing
             templateID: nil,
             args: Array("{}".utf8),
             signature: nil,
+            raw: nil,
             receivedAt: now
         )
         let others: [any PostgresStatement] = [

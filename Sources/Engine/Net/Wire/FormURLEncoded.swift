@@ -26,12 +26,25 @@ package enum FormURLEncoded {
             guard pairs.count < maximumPairs else {
                 throw ParseError(message: "There are more than \(maximumPairs) pairs.")
             }
-            let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
-            let name = try percentDecoded(pair[..<equals], plusIsSpace: true)
-            let value = try percentDecoded(pair[min(equals + 1, pair.endIndex)...], plusIsSpace: true)
-            pairs.append((name, value))
+            pairs.append(try decoded(pair))
         }
         return pairs
+    }
+
+    /// Returns the names and values that can be decoded, in order, and whether these are all.
+    package static func parseLeniently(
+        _ bytes: ArraySlice<UInt8>
+    ) -> (pairs: [(name: String, value: String)], isAll: Bool) {
+        if let pairs = try? parse(bytes) { return (pairs, true) }
+        let pieces = bytes.split(separator: UInt8(ascii: "&"), maxSplits: maximumPairs)
+        return (pieces.prefix(maximumPairs).compactMap { try? decoded($0) }, false)
+    }
+
+    private static func decoded(_ pair: ArraySlice<UInt8>) throws(ParseError) -> (name: String, value: String) {
+        let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
+        let name = try percentDecoded(pair[..<equals], plusIsSpace: true)
+        let value = try percentDecoded(pair[min(equals + 1, pair.endIndex)...], plusIsSpace: true)
+        return (name, value)
     }
 
     /// Decodes the percent-encoding of one name, value or path segment (RFC 3986 §2.1).

@@ -28,8 +28,14 @@ struct FeedbackRoutes: RouteCollection {
         handler: receive
     )
 
+    /// Responds with 200 to each report. Without a user and a token, nothing follows from it.
     @Sendable private func receive(_ call: Call) async throws -> Response {
-        try await intake.receive(.feedback, call.request) { .tokenFailure(try TokenFailure(call)) }
+        try await intake.receive(.feedback, call.request) {
+            var reader = KakaoCallReader(call)
+            let failure = TokenFailure(&reader).map(ReceivedCall.tokenFailure)
+            guard let failure, !reader.isMalformed else { return .malformed(failure) }
+            return .understood(failure)
+        }
         return Response(.ok)
     }
 }

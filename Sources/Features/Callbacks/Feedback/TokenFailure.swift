@@ -15,15 +15,16 @@ extension TokenFailure {
         "When the delivery failed, in milliseconds since 1970."
     )
 
-    /// Reads a report.
-    ///
-    /// - Throws: ``Problem`` 400.
-    init(_ call: Call) throws {
+    /// Reads a report; `nil` if it names no user or no token.
+    init?(_ reader: inout KakaoCallReader) {
         let receivedAt = Date()
-        let milliseconds = try call[Self.dateField]
+        let (userID, pushToken) = (reader.value(Self.userIDField), reader.value(Self.pushTokenField))
+        // A date that cannot be read is no reason to ignore the failure.
+        let milliseconds = reader.value(Self.dateField)
+        guard let userID, let pushToken else { return nil }
         self.init(
-            userID: try call[Self.userIDField],
-            pushToken: try call[Self.pushTokenField],
+            userID: userID,
+            pushToken: pushToken,
             date: milliseconds.map { Date(timeIntervalSince1970: Double($0) / 1000) } ?? receivedAt,
             receivedAt: receivedAt
         )

@@ -10,12 +10,13 @@ import Sharing
 struct LinkCallback: Sendable {
     /// The server's own id, which sorts by the time of receipt.
     let id: UUID
-    /// Kakao's id for the callback, if it sent one. A duplicate of a stored callback has no effect.
+    /// Kakao's id for the callback, if it sent one, or a hash in its place: ``KakaoCallReader/resourceID``. A duplicate of a
+    /// stored callback has no effect.
     let resourceID: String?
     /// `MemoChat`, `DirectChat`, `MultiChat`, `OpenDirectChat` or `OpenMultiChat`. New values are possible.
-    let chatType: String
+    let chatType: String?
     /// An identifier of the chat room, which is different for each service.
-    let hashChatID: String
+    let hashChatID: String?
     /// The id of a custom template; `nil` for a default one.
     let templateID: Int64?
     /// The custom arguments, as a JSON object of strings, without a signature that was checked. They come from a phone:
@@ -23,6 +24,9 @@ struct LinkCallback: Sendable {
     let args: [UInt8]
     /// The outcome of the check of the arguments' signature; `nil` if there is none.
     let signature: ShareSigner.Verdict?
+    /// What Kakao sent, if a part of it was not understood. Then ``chatType`` and ``hashChatID`` may be `nil`, and the
+    /// signature is never valid.
+    let raw: String?
     let receivedAt: Date
 }
 
@@ -40,24 +44,30 @@ extension LinkCallback {
     /// (Kakao, "KakaoTalk Sharing: callback").
     ///
     /// - Parameter signer: Checks a signature among the arguments; without it, a signature is an argument like others.
-    /// - Throws: ``Problem`` when one of Kakao's own parameters is missing or invalid.
-    init(_ call: Call, _ signer: ShareSigner?) throws {
+    init(_ call: Call, _ signer: ShareSigner?) {
         let receivedAt = Date()
+        var reader = KakaoCallReader(call)
+        let chatType = reader.value(Self.chatTypeField)
+        let hashChatID = reader.value(Self.hashChatIDField)
+        let templateID = reader.value(Self.templateIDField) ?? nil
         var args = call.undeclaredTexts
         var verdict: ShareSigner.Verdict?
         if let signer, let index = args.firstIndex(where: { $0.name == ShareSigner.argument }) {
             let signature = args.remove(at: index).value
-            verdict = signer.verify(signature, args, at: receivedAt)
+            verdict = reader.isMalformed ? .invalid : signer.verify(signature, args, at: receivedAt)
             if verdict?.shareID != nil { args.removeAll { !ShareSigner.isTrusted($0.name) } }
+        } else if signer != nil, call.isRepeated(ShareSigner.argument) {
+            verdict = .invalid
         }
         self.init(
             id: .v7(),
-            resourceID: try call[Call.kakaoResourceID],
-            chatType: try call[Self.chatTypeField],
-            hashChatID: try call[Self.hashChatIDField],
-            templateID: try call[Self.templateIDField] ?? nil,
+            resourceID: reader.resourceID,
+            chatType: chatType,
+            hashChatID: hashChatID,
+            templateID: templateID,
             args: JSONObject(texts: args).bytes,
             signature: verdict,
+            raw: reader.raw,
             receivedAt: receivedAt
         )
     }
@@ -75,13 +85,6 @@ extension Kind where Value == Int64? {
 }
 
 extension Call {
-    /// Kakao's id for a call, if it sent one.
-    static let kakaoResourceID = Field.header(
-        "X-Kakao-Resource-ID",
-        .token(1...255),
-        "Kakao's id of the call. A repetition with the same id has no further effect."
-    )
-
     /// The fields that Kakao's documentation does not name, as a JSON object of texts.
     var undeclaredText: [UInt8] {
         JSONObject(texts: undeclaredTexts).bytes
@@ -117,9 +120,9 @@ extension LinkCallback {
         "LinkCallback",
         [
             .member("id", .uuid, "The id of the callback, which sorts by the time of receipt.", \.call.id),
-            .nullable("resource_id", .text, "Kakao's id of the callback.", \.call.resourceID),
-            .member("chat_type", .text, "The kind of chat room.", \.call.chatType),
-            .member("hash_chat_id", .text, "The chat room.", \.call.hashChatID),
+            .nullable("resource_id", .text, "Kakao's id of the callback, or a hash in its place.", \.call.resourceID),
+            .nullable("chat_type", .text, "The kind of chat room.", \.call.chatType),
+            .nullable("hash_chat_id", .text, "The chat room.", \.call.hashChatID),
             .nullable("template_id", Kind<Int64>.integer(0...Int64.max), "The custom template.", \.call.templateID),
             .member(
                 "args",
@@ -133,6 +136,8 @@ extension LinkCallback {
                 "Whether this service signed the arguments; `null` if they have no signature.",
                 \.call.signature?.name
             ),
+            .member("malformed", .boolean, "Whether a part of the call was not understood.") { $0.call.raw != nil },
+            .nullable("raw", .text, "What Kakao sent, if the call is malformed: its first 8 KiB.", \.call.raw),
             .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
             .member("stored_at", .time, "When the callback was stored.", \.storedAt),
         ]
@@ -142,7 +147,8 @@ extension LinkCallback {
 extension StoredCall<LinkCallback> {
     static var columns: SQL {
         """
-        id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, signature, share_id, received_at, stored_at
+        id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, signature, share_id, raw, received_at,
+        stored_at
         """
     }
 
@@ -159,6 +165,7 @@ extension StoredCall<LinkCallback> {
                 name: column.next(),
                 shareID: column.next(UUID?.self).map { ShareID($0) }
             ),
+            raw: column.next(),
             receivedAt: column.next()
         )
         self.init(call: callback, storedAt: try column.next())

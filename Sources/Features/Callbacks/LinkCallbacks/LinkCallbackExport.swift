@@ -11,7 +11,7 @@ struct LinkCallbackExport: Sendable {
     /// The names of the columns of CSV: the members of a callback in JSON.
     private static let columns = [
         "id", "resource_id", "chat_type", "hash_chat_id", "template_id", "args", "share_id", "signature",
-        "received_at", "stored_at",
+        "malformed", "raw", "received_at", "stored_at",
     ]
 
     let pool: PostgresPool
@@ -38,9 +38,10 @@ struct LinkCallbackExport: Sendable {
         case .csv:
             let callback = stored.call
             let fields = [
-                callback.id.lowercased, callback.resourceID ?? "", callback.chatType, callback.hashChatID,
+                callback.id.lowercased, callback.resourceID ?? "", callback.chatType ?? "", callback.hashChatID ?? "",
                 callback.templateID.map { String($0) } ?? "", String(decoding: callback.args, as: UTF8.self),
                 callback.signature?.shareID?.text ?? "", callback.signature?.name ?? "",
+                callback.raw == nil ? "false" : "true", callback.raw ?? "",
                 callback.receivedAt.rfc3339, stored.storedAt.rfc3339,
             ]
             CSVLine.write(fields.map(CSVLine.withoutFormula), to: &bytes)

@@ -45,9 +45,10 @@ struct LinkCallbackRoutes: RouteCollection {
     /// that is dropped gets 200 as well, since Kakao turns a webhook off that rejects calls.
     @Sendable private func receive(_ call: Call) async throws -> Response {
         try await intake.receive(.link, call.request) {
-            let callback = try LinkCallback(call, signer)
+            let callback = LinkCallback(call, signer)
             signatures.add(to: callback.signature?.name ?? CallbackMonitoring.unsigned)
-            return !requiresSignature || callback.signature?.shareID != nil ? .linkCallback(callback) : nil
+            guard !requiresSignature || callback.signature?.shareID != nil else { return .unsigned }
+            return callback.raw == nil ? .understood(.linkCallback(callback)) : .malformed(.linkCallback(callback))
         }
         return Response(.ok)
     }

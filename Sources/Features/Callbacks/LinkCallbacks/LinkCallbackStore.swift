@@ -39,7 +39,7 @@ final class LinkCallbackStore: Sendable {
 /// Inserts callbacks, once for each resource id, and enqueues the arrivals that they report to be counted. Returns for
 /// each whether it was new.
 ///
-/// A callback with an expired or invalid signature does not count. Keys are inserted in their order, so that concurrent
+/// A malformed callback, or one with an expired or invalid signature, does not count. Keys are inserted in their order, so that concurrent
 /// statements with the same ids do not deadlock.
 struct InsertLinkCallbacks: CoalescedStatement {
     typealias Item = LinkCallback
@@ -48,12 +48,12 @@ struct InsertLinkCallbacks: CoalescedStatement {
     static let sql: SQL = """
         WITH callback AS (
             INSERT INTO link_callbacks (
-                key, id, chat_type, hash_chat_id, template_id, args, received_at, share_id, signature, event_xid
+                key, id, chat_type, hash_chat_id, template_id, args, received_at, share_id, signature, raw, event_xid
             )
             SELECT *, (SELECT webhook_xid(pg_current_xact_id(), xid_offset) FROM webhook_endpoint)
             FROM unnest(
                 $1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[], $7::timestamptz[],
-                $8::uuid[], $9::text[]
+                $8::uuid[], $9::text[], $11::text[]
             ) AS received (key)
             ORDER BY key
             ON CONFLICT (key) DO NOTHING
@@ -65,7 +65,8 @@ struct InsertLinkCallbacks: CoalescedStatement {
                 (SELECT jsonb_object_agg(name, left(args ->> name, 101)) FROM unnest($10::text[]) AS name),
                 received_at
             FROM callback
-            WHERE signature IS NULL OR signature = 'valid'
+            WHERE raw IS NULL
+                AND (signature IS NULL OR signature = 'valid')
         )
         SELECT callback.id IS NOT NULL
         FROM unnest($2::uuid[]) WITH ORDINALITY AS given (id, number)
@@ -91,15 +92,17 @@ struct InsertLinkCallbacks: CoalescedStatement {
             .uuids(callbacks.map { $0.signature?.shareID?.uuid }),
             .texts(callbacks.map { $0.signature?.name }),
             .texts(statisticsArgs),
+            .texts(callbacks.map(\.raw)),
         ]
     }
 }
 
-/// Removes an argument from those of the next callbacks in which its value is a user's id.
+/// Removes an argument from those of the next callbacks in which its value is a user's id, and what Kakao sent from
+/// malformed ones in which the id occurs anywhere.
 struct RemoveUserFromLinkCallbacks: ArgumentErasureStatement {
     static let sql: SQL = """
         WITH step AS (
-            SELECT id, key, args
+            SELECT id, key, args, raw
             FROM link_callbacks
             WHERE id > $1
             ORDER BY id
@@ -107,10 +110,11 @@ struct RemoveUserFromLinkCallbacks: ArgumentErasureStatement {
         ),
         changed AS (
             UPDATE link_callbacks AS callback
-            SET args = callback.args - $2
+            SET args = CASE WHEN step.args ->> $2 = $3 THEN callback.args - $2 ELSE callback.args END,
+                raw = CASE WHEN position($3 IN step.raw) > 0 THEN '' ELSE callback.raw END
             FROM step
             WHERE callback.key = step.key
-                AND step.args ->> $2 = $3
+                AND (step.args ->> $2 = $3 OR position($3 IN step.raw) > 0)
         )
         SELECT id
         FROM step

@@ -37,17 +37,19 @@ struct EventRoutes: RouteCollection {
             unknownFields: .kept,
             maximumBodyBytes: RequestSize.small,
             answers: [.empty(.ok, "The notice is stored.")],
-            problems: [.otherApp],
             isOffered: { $0.appID != nil },
             handler: receiveUnlink
         )
     }
 
     /// Responds with 200 once the notice is committed and the user's devices, if any, are withdrawn; or once it is in
-    /// the journal.
+    /// the journal. A notice that names no user of this app has no effect.
     @Sendable private func receiveUnlink(_ call: Call) async throws -> Response {
         guard let appID else { preconditionFailure("without kakao.app_id the operation is not offered") }
-        try await intake.receive(.unlink, call.request) { .events([try KakaoEvent(unlink: call, appID: appID)]) }
+        try await intake.receive(.unlink, call.request) {
+            let event = KakaoEvent(unlink: call, appID: appID)
+            return event.raw == nil ? .understood(.events([event])) : .malformed(.events([event]))
+        }
         return Response(.ok)
     }
 
@@ -82,7 +84,7 @@ struct EventRoutes: RouteCollection {
         do {
             guard let verifier else { preconditionFailure("without a key of the app the operation is not offered") }
             try await intake.receive(.accountEvent, call.request) {
-                .events(try await accountEvents(call.request, verifier))
+                .understood(.events(try await accountEvents(call.request, verifier)))
             }
             return Response(.accepted)
         } catch let refusal as SecurityEventRefusal {

@@ -39,11 +39,12 @@ struct EventStore: Sendable {
 /// The time of an event is by the database's clock: the statement computes it from the event's age.
 struct InsertEvents: PostgresStatement {
     static let sql: SQL = """
-        INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, happened_at, event_xid)
+        INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, raw, happened_at, event_xid)
         SELECT *, now() - ($8::timestamptz - received_at),
             (SELECT webhook_xid(pg_current_xact_id(), xid_offset) FROM webhook_endpoint)
-        FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[])
-            AS event (key, id, type, user_id, referrer_type, payload, received_at)
+        FROM unnest(
+            $1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[], $9::text[]
+        ) AS event (key, id, type, user_id, referrer_type, payload, received_at, raw)
         ON CONFLICT (key) DO NOTHING
         RETURNING key, happened_at
         """
@@ -55,7 +56,7 @@ struct InsertEvents: PostgresStatement {
         [
             .texts(events.map(\.key)), .uuids(events.map(\.id)), .texts(events.map(\.type)),
             .int64s(events.map(\.userID)), .texts(events.map(\.referrerType)), .jsonbs(events.map(\.payload)),
-            .timestamps(events.map(\.receivedAt)), .timestamp(now),
+            .timestamps(events.map(\.receivedAt)), .timestamp(now), .texts(events.map(\.raw)),
         ]
     }
 
@@ -63,11 +64,12 @@ struct InsertEvents: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> (String, Date) { try row.decode(String.self, Date.self) }
 }
 
-/// Deletes the events of a user.
+/// Deletes the events of a user, and malformed ones in which the user's id occurs anywhere.
 struct DeleteEvents: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM events
         WHERE user_id = $1
+            OR raw IS NOT NULL AND position($1::text IN raw) > 0
         """
 
     let userID: Int64

@@ -37,6 +37,7 @@ extension KakaoEvent {
                 userID: userID(event.value, claims),
                 referrerType: event.value["reason"]?.string?.withoutNUL,
                 payload: payload,
+                raw: nil,
                 receivedAt: receivedAt
             )
         }

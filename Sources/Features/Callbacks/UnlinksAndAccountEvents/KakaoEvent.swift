@@ -24,6 +24,8 @@ struct KakaoEvent: Sendable {
     let referrerType: String?
     /// A JSON object: the other parameters of an unlink notice, or all claims of a security event token.
     let payload: [UInt8]
+    /// What Kakao sent, if a part of an unlink notice was not understood.
+    let raw: String?
     let receivedAt: Date
 
     /// The effect of this type of event on its user; `nil` for none. Types are compared exactly: a mistaken type would
@@ -65,29 +67,26 @@ extension KakaoEvent {
     // Kakao calls only once, so an unexpected referrer type is no reason to reject the notice.
     private static let referrerTypeField = Field.optional("referrer_type", .anyText(.text(), "a text"), "The reason.")
 
-    /// Reads an unlink notice.
-    ///
-    /// - Throws: ``Problem``: 400 without app or user, 403 for another app than `appID`.
-    init(unlink call: Call, appID: String) throws {
-        guard try call[Self.appIDField] == appID else {
-            throw Problem(of: .otherApp, "The notice is for another app than kakao.app_id.")
-        }
+    /// Reads an unlink notice. One without a user, or for another app than `appID`, names no user and has no effect.
+    init(unlink call: Call, appID: String) {
+        var reader = KakaoCallReader(call)
+        let isOfApp = reader.value(Self.appIDField) == appID
+        if !isOfApp { reader.reject() }
+        let userID = reader.value(Self.userIDField)
+        let referrerType = reader.value(Self.referrerTypeField)
         let id = UUID.v7()
         self.init(
             id: id,
             // Without a resource id, a duplicate cannot be distinguished from a second unlink.
-            key: try call[Call.kakaoResourceID].map { "\(Self.unlinkType) \($0)" } ?? id.lowercased,
+            key: reader.resourceID.map { "\(Self.unlinkType) \($0)" } ?? id.lowercased,
             type: Self.unlinkType,
-            userID: try call[Self.userIDField],
-            referrerType: try call[Self.referrerTypeField]?.withoutNUL,
+            userID: isOfApp ? userID : nil,
+            referrerType: referrerType?.withoutNUL,
             payload: call.undeclaredText,
+            raw: reader.raw,
             receivedAt: Date()
         )
     }
-}
-
-extension ProblemKind {
-    static let otherApp = ProblemKind(.forbidden, "other-app", "The notice is for another app than `kakao.app_id`.")
 }
 
 extension KakaoEvent {
@@ -104,6 +103,8 @@ extension KakaoEvent {
                 .objectText,
                 "The other parameters of an unlink notice, or all claims of an account event."
             ) { JSONFragment($0.call.payload) },
+            .member("malformed", .boolean, "Whether a part of the call was not understood.") { $0.call.raw != nil },
+            .nullable("raw", .text, "What Kakao sent, if the call is malformed: its first 8 KiB.", \.call.raw),
             .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
             .member("stored_at", .time, "When the event was stored.", \.storedAt),
         ]
@@ -111,7 +112,7 @@ extension KakaoEvent {
 }
 
 extension StoredCall<KakaoEvent> {
-    static var columns: SQL { "id, key, type, user_id, referrer_type, payload, received_at, stored_at" }
+    static var columns: SQL { "id, key, type, user_id, referrer_type, payload, raw, received_at, stored_at" }
 
     /// Decodes ``columns``.
     init(_ column: inout ColumnCursor) throws {
@@ -122,6 +123,7 @@ extension StoredCall<KakaoEvent> {
             userID: column.next(),
             referrerType: column.next(),
             payload: column.next(),
+            raw: column.next(),
             receivedAt: column.next()
         )
         self.init(call: event, storedAt: try column.next())

@@ -55,15 +55,15 @@ final class CallbackSender: Sendable {
 
 extension HTTPClientRequest {
     /// Adds the query of a GET.
-    mutating func setQuery(_ form: FormBody) {
-        url += "?" + String(decoding: form.bytes, as: UTF8.self)
+    mutating func setQuery(_ form: [UInt8]) {
+        url += "?" + String(decoding: form, as: UTF8.self)
     }
 
     /// Adds the body of a POST.
-    mutating func setForm(_ form: FormBody) {
+    mutating func setForm(_ form: [UInt8]) {
         method = .post
         headerFields[.contentType] = FormBody.contentType
-        body = form.bytes
+        body = form
     }
 }
 

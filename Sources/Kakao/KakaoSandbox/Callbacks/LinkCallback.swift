@@ -14,7 +14,7 @@ struct LinkCallback: Sendable {
 
     /// Shares a message, and calls the push server if Kakao would.
     func share(_ share: LinkShare) async -> CallbackOutcome {
-        guard !share.arguments.isEmpty else {
+        guard !share.arguments.isEmpty || share.raw != nil else {
             return CallbackOutcome(
                 isSent: false,
                 reason: "Kakao sends no callback for a message without custom arguments."
@@ -37,13 +37,22 @@ struct LinkCallback: Sendable {
         guard var request = sender.request(path, at: share.callbackURL, timeout: share.timeout) else { return nil }
         request.headerFields[.kakaoResourceID] = resourceID
         let parameters = share.parameters(hashChatID: share.hashChatID ?? Self.identifier())
+        let content =
+            if let raw = share.raw {
+                Array(raw.utf8)
+            } else {
+                share.method == .postJSON ? JSONValue.object(parameters).bytes() : form(parameters).bytes
+            }
         switch share.method {
-        case .get: request.setQuery(form(parameters))
-        case .postForm: request.setForm(form(parameters))
+        case .get: request.setQuery(content)
+        case .postQuery:
+            request.setQuery(content)
+            request.method = .post
+        case .postForm: request.setForm(content)
         case .postJSON:
             request.method = .post
             request.headerFields[.contentType] = "application/json;charset=UTF-8"
-            request.body = JSONValue.object(parameters).bytes()
+            request.body = content
         }
         return request
     }

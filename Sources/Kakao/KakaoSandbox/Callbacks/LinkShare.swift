@@ -9,6 +9,8 @@ package struct LinkShare: Sendable {
         /// A POST with JSON. Kakao's documentation does not specify the body of a POST, so the sandbox can send either.
         case postJSON = "POST-json"
         case postForm = "POST-form"
+        /// A POST whose parameters are in the query.
+        case postQuery = "POST-query"
     }
 
     /// The documented values of `CHAT_TYPE`.
@@ -25,6 +27,9 @@ package struct LinkShare: Sendable {
     package var templateID: Int64?
     /// The custom arguments that the phone passed when it shared the message. Without any, Kakao sends no callback.
     package var arguments = JSONObject()
+    /// The query, form or JSON that is sent in place of the parameters, whatever it is: a changed app on a phone can cause
+    /// callbacks that no server understands. `nil` for a well-formed callback.
+    package var raw: String?
     /// `X-Kakao-Resource-ID`; `nil` for a random one.
     package var resourceID: String?
     /// The push server's base URL; `nil` for the one in the settings.
@@ -49,7 +54,7 @@ package struct LinkShare: Sendable {
 
 extension LinkShare {
     private static let names: Set<String> = [
-        "method", "chat_type", "hash_chat_id", "template_id", "args", "resource_id", "callback_url", "url",
+        "method", "chat_type", "hash_chat_id", "template_id", "args", "raw", "resource_id", "callback_url", "url",
         "times", "delay_ms",
     ]
     private static let maximumTimes: Int64 = 10
@@ -77,10 +82,11 @@ extension LinkShare {
         for (name, value) in try Self.arguments(input).members { arguments[name] = value }
         times = Int(try input.integer("times", in: 1...Self.maximumTimes) ?? 1)
         delay = .milliseconds(try input.integer("delay_ms", in: 0...Self.maximumDelay) ?? 0)
+        raw = try input.string("raw")
         resourceID = try input.string("resource_id")
         callbackURL = try input.string("callback_url")
         if let resourceID, !Self.isHeaderValue(resourceID) {
-            let allowed = "1 to 128 visible ASCII characters"
+            let allowed = "1 to 512 visible ASCII characters"
             throw ControlInput.problem("resource_id", "must consist of \(allowed)", allowed: allowed)
         }
     }
@@ -110,6 +116,6 @@ extension LinkShare {
     }
 
     private static func isHeaderValue(_ text: String) -> Bool {
-        (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+        (1...512).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
 }

@@ -13,6 +13,8 @@ package struct UnlinkNotice: Sendable {
     package let userID: Int64
     /// The reason. Any text is valid, because Kakao's list of reasons grows.
     package var referrerType = "UNLINK_FROM_APPS"
+    /// The query or the form that is sent in place of the parameters, whatever it is; `nil` for a complete notice.
+    package var raw: String?
     /// The push server's base URL; `nil` for the one in the settings.
     package var callbackURL: String?
     /// The time limit for the push server's response. Kakao waits for 3 seconds.
@@ -26,10 +28,14 @@ package struct UnlinkNotice: Sendable {
     ///
     /// - Throws: ``Problem`` that names the field.
     init(bodyOf request: Request) throws(Problem) {
-        let input = try ControlInput(bodyOf: request, known: ["user_id", "method", "referrer_type", "callback_url"])
+        let input = try ControlInput(
+            bodyOf: request,
+            known: ["user_id", "method", "referrer_type", "raw", "callback_url"]
+        )
         self.init(userID: try input.requiredInteger("user_id", in: 1...Int64.max))
         if let method: Method = try input.choice("method") { self.method = method }
         if let referrerType = try input.string("referrer_type") { self.referrerType = referrerType }
+        raw = try input.string("raw")
         callbackURL = try input.string("callback_url")
     }
 }
@@ -48,9 +54,10 @@ struct UnlinkCall: Sendable {
         form.append("app_id", String(appID))
         form.append("user_id", String(notice.userID))
         form.append("referrer_type", notice.referrerType)
+        let bytes = notice.raw.map { Array($0.utf8) } ?? form.bytes
         switch notice.method {
-        case .get: request.setQuery(form)
-        case .post: request.setForm(form)
+        case .get: request.setQuery(bytes)
+        case .post: request.setForm(bytes)
         }
         var outcome = CallbackOutcome(isSent: true)
         await sender.send(request, &outcome)

@@ -37,7 +37,7 @@ import Testing
                 case .get:
                     #expect(received.method == .get)
                     #expect(received.fields == expected)
-                case .postForm:
+                case .postForm, .postQuery:
                     #expect(received.method == .post)
                     #expect(received.fields == expected)
                 case .postJSON:
@@ -49,6 +49,25 @@ import Testing
                     #expect(try JSONValue(parsing: received.body) == json)
                 }
                 #expect(kakao.sandbox.stats.linkCallbacks.sent == 1)
+            }
+        }
+    }
+
+    @Test("A call can have anything in place of its parameters, as a changed app can cause")
+    func raw() async throws {
+        let raw = "CHAT_TYPE=a&CHAT_TYPE=b&c=%FF&d=100%"
+        try await withReceiver(path: Self.callback) { server in
+            try await withSandbox { kakao in
+                kakao.sandbox.sendCallbacks(to: server.url)
+                for method in LinkShare.Method.allCases {
+                    let share: JSONValue = ["method": .string(method.rawValue), "raw": .string(raw)]
+                    let answer = try await kakao.control(.post, "/sandbox/link/share", share)
+                    #expect(answer.json?["status"] == 200)
+                    let received = try #require(await server.next())
+                    let isQuery = method == .get || method == .postQuery
+                    #expect((received.query == raw) == isQuery)
+                    #expect((String(decoding: received.body, as: UTF8.self) == raw) == !isQuery)
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ final class Receiver: Sendable {
     struct Received: Sendable {
         let method: HTTPRequest.Method
         let path: String
+        let query: String
         let headerFields: HTTPFields
         /// The fields of the query or of a form body; empty for JSON.
         let fields: [String: String]
@@ -23,14 +24,15 @@ final class Receiver: Sendable {
         let (stream, continuation) = AsyncStream<Received>.makeStream()
         received = stream
         let take = Handler.immediate { request in
-            var pairs = try request.queryItems()
+            var pairs = (try? request.queryItems()) ?? []
             if request.contentType == "application/x-www-form-urlencoded" {
-                pairs += try FormURLEncoded.parse(request.body[...])
+                pairs += (try? FormURLEncoded.parse(request.body[...])) ?? []
             }
             continuation.yield(
                 Received(
                     method: request.method,
                     path: request.path,
+                    query: String(decoding: request.head.query, as: UTF8.self),
                     headerFields: request.head.headerFields,
                     fields: Dictionary(pairs.map { ($0.name, $0.value) }) { first, _ in first },
                     body: request.body
