@@ -24,5 +24,6 @@ struct ConnectionService: Service {
             }
         }
         await context.journal?.close()
+        await context.unverifiedEvents?.close()
     }
 }

@@ -66,6 +66,7 @@ package final class PushServer: Service {
             migrator: migrator,
             database: database,
             journal: Journal(settings.journal, logger: logger),
+            unverifiedEvents: Journal(ofUnverifiedEvents: settings.journal, logger: logger),
             loops: loops.loops,
             secretPaths: [CallbackFeature.feedbackPath, DeviceFeature.devicePath],
             openPaths: StatusFeature.openPaths,

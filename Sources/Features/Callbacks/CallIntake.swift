@@ -29,6 +29,7 @@ final class CallIntake: @unchecked Sendable {
 
     private let store: ReceivedCallStore
     private let journal: Journal?
+    private let unverifiedEvents: Journal?
     private let gate: StartupGate
     private let loop: EventLoop
     private let malformedCalls: HourlyLimit
@@ -42,11 +43,13 @@ final class CallIntake: @unchecked Sendable {
     /// - Parameters:
     ///   - store: The store of `loop`.
     ///   - journal: The journal. Without one, calls are rejected while PostgreSQL is unavailable.
+    ///   - unverifiedEvents: The journal of account events that cannot be verified now. Without one, they are rejected.
     ///   - malformedCalls: The limit of malformed calls that are stored, which the loops of a server share.
     ///   - notices: The counts of `loop`.
     init(
         store: ReceivedCallStore,
         journal: Journal?,
+        unverifiedEvents: Journal?,
         gate: StartupGate,
         loop: EventLoop,
         malformedCalls: HourlyLimit,
@@ -55,6 +58,7 @@ final class CallIntake: @unchecked Sendable {
     ) {
         self.store = store
         self.journal = journal
+        self.unverifiedEvents = unverifiedEvents
         self.gate = gate
         self.loop = loop
         self.malformedCalls = malformedCalls
@@ -70,6 +74,8 @@ final class CallIntake: @unchecked Sendable {
         case malformed(ReceivedCall?)
         /// It lacks a required signature, and is dropped.
         case unsigned
+        /// It cannot be verified now, because of the problem.
+        case unverified(UnverifiedEvents, Problem)
     }
 
     /// Reads and stores a call, and counts what became of it. When this returns, the call is committed or in the
@@ -97,6 +103,14 @@ final class CallIntake: @unchecked Sendable {
             }
             outcome = .malformed
         case .unsigned: outcome = .refused
+        case .unverified(let events, let problem):
+            guard let unverifiedEvents else { throw problem }
+            try await append(
+                JournalRecord(time: events.receivedAt, payload: events.record),
+                to: unverifiedEvents,
+                request
+            )
+            outcome = .unverified
         }
     }
 
@@ -115,7 +129,7 @@ final class CallIntake: @unchecked Sendable {
                 record(isTimeout: error.code == .timedOut)
             }
         }
-        try await append(call, to: journal, request)
+        try await append(JournalRecord(time: call.receivedAt, payload: call.record), to: journal, request)
         return true
     }
 
@@ -132,8 +146,7 @@ final class CallIntake: @unchecked Sendable {
         return isNew
     }
 
-    private func append(_ call: ReceivedCall, to journal: Journal, _ request: Request) async throws {
-        let record = JournalRecord(time: call.receivedAt, payload: call.record)
+    private func append(_ record: JournalRecord, to journal: Journal, _ request: Request) async throws {
         let (loop, logger, id) = (loop, logger, request.id)
         // A hanging disk must not delay the response to Kakao.
         try await Promise.uninterruptedValue(

@@ -47,6 +47,7 @@ package struct CallbackFeature: Feature {
         let intake = CallIntake(
             store: store(loop),
             journal: server.journal,
+            unverifiedEvents: server.unverifiedEvents,
             gate: server.gate,
             loop: loop.loop,
             malformedCalls: malformedCalls,
@@ -83,7 +84,18 @@ package struct CallbackFeature: Feature {
             loop: background.loop,
             logger: server.logger
         )
-        return [replayer.worker()]
+        guard let unverified = server.unverifiedEvents, let verifier = server.identity.kakaoTokens else {
+            return [replayer.worker()]
+        }
+        let eventReplayer = UnverifiedEventReplayer(
+            journal: unverified,
+            verifier: verifier,
+            client: background.client,
+            store: store(background),
+            loop: background.loop,
+            logger: server.logger
+        )
+        return [replayer.worker(), eventReplayer.worker()]
     }
 
     package var retentions: [Retention] {

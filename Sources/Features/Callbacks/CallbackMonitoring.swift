@@ -21,6 +21,8 @@ enum NoticeOutcome: String, CaseIterable, Sendable {
     case malformed
     /// It is an account event that Kakao did not sign for this app, or lacks a required signature.
     case refused
+    /// It is an account event that waits in the journal until Kakao's keys can be fetched.
+    case unverified
     /// It could neither be stored nor written to the journal, or not be verified. Kakao does not call again.
     case failed
 }

@@ -156,7 +156,7 @@ extension ReceivedCall {
 extension Date {
     /// The microseconds since 1970. The date is first rounded as in a statement, which counts from another year and may
     /// round the other way.
-    fileprivate var microseconds: Int64 {
+    var microseconds: Int64 {
         Int64(exactly: (asStored.timeIntervalSince1970 * 1_000_000).rounded()) ?? 0
     }
 }

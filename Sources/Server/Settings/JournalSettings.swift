@@ -10,6 +10,12 @@ package struct JournalSettings: SettingsGroup {
     /// The file operations, which tests replace to simulate failing disks.
     package var fileOperations = FileOperations.system
 
+    /// The size of a file of account events that could not be verified yet: about a thousand events.
+    fileprivate static let unverifiedFileSize = 1 << 20
+    /// The number of these files. Anyone can send such events while Kakao's keys cannot be fetched, so they have room of their
+    /// own.
+    static let maximumUnverifiedFiles = 8
+
     package init() {}
 
     package static let settings: [Setting<JournalSettings>] = [
@@ -36,10 +42,36 @@ extension Journal {
     /// - Throws: ``SettingsError`` for an unusable directory.
     convenience init?(_ settings: JournalSettings, logger: Logger) throws {
         guard let directory = settings.directory else { return nil }
+        try self.init(directory, settings, maximumBytes: settings.maximumBytes, logger)
+    }
+
+    /// Opens the journal of account events that could not be verified yet; `nil` without `journal.directory`. Blocks.
+    ///
+    /// - Throws: ``SettingsError`` for an unusable directory.
+    convenience init?(ofUnverifiedEvents settings: JournalSettings, logger: Logger) throws {
+        guard let directory = settings.directory else { return nil }
+        let fileSize = JournalSettings.unverifiedFileSize
+        try self.init(
+            "\(directory)/unverified",
+            settings,
+            maximumBytes: JournalSettings.maximumUnverifiedFiles * fileSize,
+            fileSize: fileSize,
+            logger
+        )
+    }
+
+    private convenience init(
+        _ path: String,
+        _ settings: JournalSettings,
+        maximumBytes: Int,
+        fileSize: Int = Journal.defaultFileSize,
+        _ logger: Logger
+    ) throws {
         do {
             try self.init(
-                path: directory,
-                maximumBytes: settings.maximumBytes,
+                path: path,
+                maximumBytes: maximumBytes,
+                fileSize: fileSize,
                 operations: settings.fileOperations,
                 logger: logger
             )

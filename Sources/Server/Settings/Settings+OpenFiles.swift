@@ -20,7 +20,7 @@ extension Settings {
         let toPostgres = (try? PostgresSettings(url: databaseURL.revealed)).map {
             PushServer.maximumDatabaseConnections($0, loopCount: loopCount)
         }
-        let ofJournal = journal.maximumBytes / Journal.defaultFileSize + 1
+        let ofJournal = journal.maximumBytes / Journal.defaultFileSize + 1 + JournalSettings.maximumUnverifiedFiles
         // The standard streams, libraries, name lookups.
         let ofProcess = 32
         return OpenFiles(

@@ -32,6 +32,8 @@ package struct ServerContext: Sendable {
     package let senderControl: SenderControl
     /// The journal of calls from Kakao; `nil` if none is configured.
     package let journal: Journal?
+    /// The journal of account events that could not be verified yet; `nil` without a journal.
+    package let unverifiedEvents: Journal?
     package let gate: StartupGate
     package let pace = PollPace()
     /// The features' reactions to events of users. Features register them.
@@ -47,6 +49,7 @@ package struct ServerContext: Sendable {
 
     /// - Parameters:
     ///   - journal: Opens the journal, once the file of `identity.jwt.keys_file` was read.
+    ///   - unverifiedEvents: Opens the journal of account events that could not be verified yet.
     ///   - secretPaths: The paths that end with a secret.
     ///   - openPaths: The paths that are served before the database is ready.
     ///   - droppedLogLines: Returns the number of log lines that were dropped; `nil` if the output does not count them.
@@ -58,6 +61,7 @@ package struct ServerContext: Sendable {
         migrator: Migrator,
         database: PostgresSettings,
         journal: @autoclosure () throws -> Journal?,
+        unverifiedEvents: @autoclosure () throws -> Journal? = nil,
         loops: [EventLoop],
         secretPaths: [String],
         openPaths: [String],
@@ -74,6 +78,7 @@ package struct ServerContext: Sendable {
         self.migrator = migrator
         let journal = try journal()
         self.journal = journal
+        self.unverifiedEvents = try unverifiedEvents()
         let availability = KakaoAvailability(logger: logger)
         self.availability = availability
         let clientSettings = HTTPClientSettings(

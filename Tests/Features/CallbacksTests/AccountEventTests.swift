@@ -22,6 +22,7 @@ import Testing
 
     private static func withApp(
         interval: Duration = .seconds(60),
+        journal: String? = nil,
         sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
         _ body: (TestService) async throws -> Void
     ) async throws {
@@ -33,6 +34,7 @@ import Testing
             settings.identity.acceptsKakaoAccessTokens = true
             settings.identity.acceptsKakaoIDTokens = true
             settings.identity.keyFetchInterval = interval
+            settings.journal.directory = journal
         }
         try await withService(adjust, sandbox: sandbox, body)
     }
@@ -413,8 +415,9 @@ import Testing
         "An unknown key gets 400 if the keys were just fetched, else 503 for a retry; the keys are fetched once"
     )
     func unknownKeys() async throws {
+        let journal = "\(try TemporaryFolder.make())/journal"
         // Far longer than the test takes: keys of account events are fetched again after a quarter of it.
-        try await Self.withApp(interval: .seconds(36_000)) { service in
+        try await Self.withApp(interval: .seconds(36_000), journal: journal) { service in
             let right = try await service.kakao.sandbox.token(of: AccountEvent(userID: 1))
             let (header, claims) = try TestSigner.parts(of: right)
             for number in 0..<100 {
@@ -471,6 +474,46 @@ import Testing
             let next = try await sandbox.token(of: AccountEvent(userID: 3))
             try await eventually("the new key is known") { try await Self.post(service, next).status == 202 }
             #expect(try await Self.events(service).map { $0["user_id"] } == ["3", "2", "1"])
+        }
+    }
+
+    @Test(
+        "With a journal, events that arrive while Kakao's keys cannot be fetched wait there, and those that Kakao signed are stored later"
+    )
+    func waiting() async throws {
+        let journal = "\(try TemporaryFolder.make())/journal"
+        try await Self.withApp(interval: .milliseconds(50), journal: journal) { service in
+            let sandbox = service.kakao.sandbox
+            for user in Int64(1)...2 { _ = try await service.api.register(user, "token-\(user)") }
+            let signed = try await sandbox.token(of: Self.event(Self.oauth + "user-unlinked", of: 1))
+            var event = Self.event(Self.oauth + "user-unlinked", of: 2)
+            event.isForged = true
+            let forged = try await sandbox.token(of: event)
+            let foreign = try await sandbox.token(of: AccountEvent(userID: 2), claims: ["aud": "another-app"])
+            let unknown = try await sandbox.token(of: AccountEvent(userID: 2), claims: ["iss": "https://example.com"])
+            let empty = try await sandbox.token(of: AccountEvent(userID: 2), claims: ["events": [:]])
+
+            sandbox.add(Fault(.down))
+            for token in [signed, signed, forged] { #expect(try await Self.post(service, token).status == 202) }
+            for token in [foreign, unknown, empty] { #expect(try await Self.post(service, token).status == 400) }
+            #expect(try await service.database.count("events") == 0)
+            #expect(try await service.database.count("devices WHERE NOT withdrawn") == 2)
+            // They take no room from other calls.
+            #expect(try await service.api.get("/v1/status").json?["journal"]?["records"] == 0)
+            let outcomes = try await service.api.metrics()
+            let kind = ["kind": "account_event"]
+            func count(_ outcome: String) -> Double? {
+                outcomes.value("kakao_push_notices_total", kind.merging(["outcome": outcome]) { $1 })
+            }
+            #expect(count("unverified") == 3)
+            #expect(count("refused") == 3)
+
+            sandbox.removeFaults()
+            let line = await service.log.line { $0.message == "Account events verified" }
+            #expect(line.metadata == ["stored": "2", "dropped": "1"])
+            #expect(try await Self.events(service).map { $0["user_id"] } == ["1"])
+            #expect(try await service.database.count("devices WHERE user_id = 1 AND NOT withdrawn") == 0)
+            #expect(try await service.database.count("devices WHERE user_id = 2 AND NOT withdrawn") == 1)
         }
     }
 

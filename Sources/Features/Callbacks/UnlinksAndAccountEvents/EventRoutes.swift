@@ -78,35 +78,40 @@ struct EventRoutes: RouteCollection {
         handler: receiveAccountEvents
     )
 
-    /// Responds with 202 once the events of a security event token are committed and applied, or in the journal; with
-    /// 400 for a malformed token or one that Kakao did not issue for this app (RFC 8935 §2).
+    /// Responds with 202 once the events of a security event token are committed and applied, or in the journal, in which a
+    /// token also waits until Kakao's keys can be fetched; with 400 for a malformed token or one that Kakao did not issue for this app (RFC 8935 §2).
     @Sendable private func receiveAccountEvents(_ call: Call) async throws -> Response {
         do {
             guard let verifier else { preconditionFailure("without a key of the app the operation is not offered") }
-            try await intake.receive(.accountEvent, call.request) {
-                .understood(.events(try await accountEvents(call.request, verifier)))
-            }
+            try await intake.receive(.accountEvent, call.request) { try await read(call.request, verifier) }
             return Response(.accepted)
         } catch let refusal as SecurityEventRefusal {
             return refusal.response
         }
     }
 
-    /// Returns the events of a token that Kakao issued for this app.
+    /// Returns the events of a token that Kakao issued for this app, or the token if Kakao's keys cannot be fetched. Such a
+    /// token has the form, the size, the issuer and the audience of Kakao's.
     ///
-    /// - Throws: ``SecurityEventRefusal``; ``Problem`` 503 when Kakao's keys cannot be fetched.
-    private func accountEvents(_ request: Request, _ verifier: TokenVerifier) async throws -> [KakaoEvent] {
+    /// - Throws: ``SecurityEventRefusal``; ``Problem`` 503 when the key is unknown and the keys were fetched a moment ago.
+    private func read(_ request: Request, _ verifier: TokenVerifier) async throws -> CallIntake.Reading {
+        let receivedAt = Date()
         guard request.contentType == "application/secevent+jwt" else {
             throw SecurityEventRefusal(.invalidRequest, "Unsupported Content-Type. Allowed: application/secevent+jwt.")
         }
-        guard let token = JSONWebToken(String(decoding: request.body, as: UTF8.self), .securityEvent) else {
+        let text = String(decoding: request.body, as: UTF8.self)
+        guard let token = JSONWebToken(text, .securityEvent) else {
             throw SecurityEventRefusal(.invalidRequest, "The body must be a signed security event token.")
         }
-        let events = try KakaoEvent.all(in: token)
-        if let reason = try await verifier.rejectionReason(of: token, isUrgent: true, client, on: request.loop) {
-            throw SecurityEventRefusal(reason)
+        let events = try KakaoEvent.all(in: token, receivedAt: receivedAt)
+        do {
+            if let reason = try await verifier.rejectionReason(of: token, isUrgent: true, client, on: request.loop) {
+                throw SecurityEventRefusal(reason)
+            }
+        } catch let problem as Problem where verifier.areKeysUnreachable {
+            return .unverified(UnverifiedEvents(token: text, receivedAt: receivedAt), problem)
         }
-        return events
+        return .understood(.events(events))
     }
 
     // MARK: Listing

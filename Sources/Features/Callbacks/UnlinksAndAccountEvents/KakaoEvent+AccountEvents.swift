@@ -13,10 +13,10 @@ extension KakaoEvent {
     ///
     /// The issuer and the audience are not checked here.
     ///
+    /// - Parameter receivedAt: When the token arrived.
     /// - Throws: ``SecurityEventRefusal`` for a malformed token.
-    static func all(in token: JSONWebToken) throws(SecurityEventRefusal) -> [KakaoEvent] {
+    static func all(in token: JSONWebToken, receivedAt: Date) throws(SecurityEventRefusal) -> [KakaoEvent] {
         let claims = token.claims
-        let receivedAt = Date()
         guard let issuedAt = claims["iat"].flatMap(TokenVerifier.seconds),
             Double(issuedAt) <= receivedAt.timeIntervalSince1970 + leewaySeconds
         else { throw SecurityEventRefusal(.invalidRequest, "iat must be a time that is not in the future.") }

@@ -15,7 +15,7 @@ import Runtime
 final class PublishedKeys: Sendable {
     /// The timeout of a fetch that a token's verification depends on: a phone waits for it.
     private static let timeout = Duration.seconds(5)
-    /// The timeout of a refresh of known keys. Kakao waits 3 s for the response to an account event.
+    /// The timeout of a refresh of known keys, and of a fetch for an account event: Kakao waits 3 s for the response.
     private static let refreshTimeout = Duration.seconds(2)
     /// The divisor of the interval for account events. Kakao sends an event only once, so its key is fetched sooner.
     private static let accountEventDivisor = 4
@@ -54,9 +54,10 @@ final class PublishedKeys: Sendable {
         self.logger = logger
     }
 
-    /// Returns the key with a `kid`; `nil` if the issuer has none, according to a fetch since this call began.
+    /// Returns the key with a `kid`; `nil` if the issuer has none, according to a fetch since the token arrived.
     ///
     /// - Parameters:
+    ///   - arrival: When the token arrived.
     ///   - isUrgent: Whether the token arrives only once.
     ///   - client: The client of `loop`.
     ///   - loop: The caller's event loop.
@@ -64,20 +65,20 @@ final class PublishedKeys: Sendable {
     ///   key since the last fetch.
     func key(
         _ keyID: String,
+        since arrival: MonotonicTime,
         isUrgent: Bool,
         _ client: HTTPClient,
         on loop: EventLoop
     ) async throws -> VerificationKey? {
-        let arrival = MonotonicTime.now
         let interval = isUrgent ? interval / Self.accountEventDivisor : interval
-        if isStale(at: arrival) {
+        if isStale(at: .now) {
             _ = await fetches.answer(to: url, on: loop) {
                 await self.fetch(client, timeout: Self.refreshTimeout) { self.isStale($0, at: .now) }
             }
         }
         if let key = known(keyID) { return key }
         _ = await fetches.answer(to: url, on: loop) {
-            await self.fetch(client, timeout: Self.timeout) {
+            await self.fetch(client, timeout: isUrgent ? Self.refreshTimeout : Self.timeout) {
                 $0.keys?.key(keyID) == nil && $0.isDue(interval, at: .now)
             }
         }
@@ -87,6 +88,9 @@ final class PublishedKeys: Sendable {
         let rest = interval - (MonotonicTime.now - lastFetch)
         throw Problem.identityUnavailable(retrySeconds: max(1, rest.components.seconds + 1))
     }
+
+    /// Whether the last fetch failed.
+    var areUnreachable: Bool { state.withLock { $0.hasFailed } }
 
     private func known(_ keyID: String) -> VerificationKey? {
         state.withLock { $0.keys?.key(keyID) }

@@ -56,12 +56,14 @@ package struct TokenVerifier: Sendable {
     /// validity period and other claims are not checked here.
     ///
     /// - Parameters:
+    ///   - arrival: When the token arrived. Keys that were fetched since then are not fetched again for it.
     ///   - isUrgent: Whether the token arrives only once, so that the keys may be fetched sooner.
     ///   - client: The client of `loop`.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when the key is unknown and the keys cannot be fetched now.
     package func rejectionReason(
         of token: JSONWebToken,
+        since arrival: MonotonicTime = .now,
         isUrgent: Bool,
         _ client: HTTPClient,
         on loop: EventLoop
@@ -69,15 +71,21 @@ package struct TokenVerifier: Sendable {
         // The signature is checked last: only a token that may be this issuer's is worth a fetch of keys.
         guard token.claims["iss"]?.string == issuer else { return .issuer }
         guard isForUs(token.claims["aud"]) else { return .audience }
-        guard algorithms.contains(token.algorithm), let key = try await key(of: token, isUrgent, client, on: loop)
-        else {
-            return .key
-        }
+        guard algorithms.contains(token.algorithm),
+            let key = try await key(of: token, arrival, isUrgent, client, on: loop)
+        else { return .key }
         return token.isSigned(with: key) ? nil : .signature
+    }
+
+    /// Whether the last attempt to fetch the issuer's keys failed.
+    package var areKeysUnreachable: Bool {
+        guard case .published(let keys) = keys else { return false }
+        return keys.areUnreachable
     }
 
     private func key(
         of token: JSONWebToken,
+        _ arrival: MonotonicTime,
         _ isUrgent: Bool,
         _ client: HTTPClient,
         on loop: EventLoop
@@ -86,7 +94,8 @@ package struct TokenVerifier: Sendable {
         case (.shared(let key), _): key
         case (.fixed, nil), (.published, nil): nil
         case (.fixed(let keys), let keyID?): keys.key(keyID)
-        case (.published(let keys), let keyID?): try await keys.key(keyID, isUrgent: isUrgent, client, on: loop)
+        case (.published(let keys), let keyID?):
+            try await keys.key(keyID, since: arrival, isUrgent: isUrgent, client, on: loop)
         }
     }
 
