@@ -18,8 +18,10 @@ package final class Request: @unchecked Sendable {
     package let path: String
     /// The peer of the connection.
     package let remoteAddress: SocketAddress
-    /// The trusted proxies, if the peer is one of them. Their `X-Forwarded-For` is believed.
-    private let proxies: TrustedProxies?
+    /// The client's address: the peer's, or the one that a trusted proxy reports (``ForwardedField``).
+    package let clientAddress: SocketAddress
+    /// Whether the peer is a trusted proxy, so that its report of the client's address is believed.
+    package let isForwarded: Bool
     /// Whether the connection is encrypted.
     package let isSecure: Bool
     /// The whole body, without its framing. Empty until the handler is called.
@@ -36,32 +38,26 @@ package final class Request: @unchecked Sendable {
     package let startedAt: UInt64
     let requestID: RequestID
 
-    /// - Parameter proxies: `nil` if `remoteAddress` is not one of them.
     init(
         loop: EventLoop,
         head: RequestHead,
         remoteAddress: SocketAddress,
-        proxies: TrustedProxies? = nil,
+        clientAddress: SocketAddress,
+        isForwarded: Bool,
         isSecure: Bool
     ) {
         self.loop = loop
         self.head = head
         path = head.path
         self.remoteAddress = remoteAddress
-        self.proxies = proxies
+        self.clientAddress = clientAddress
+        self.isForwarded = isForwarded
         self.isSecure = isSecure
         startedAt = loop.now
         requestID = RequestID(of: head)
     }
 
     package var method: HTTPRequest.Method { head.method }
-
-    /// The client's address: the peer's, or the one that a trusted proxy reports in `X-Forwarded-For`. It is parsed on
-    /// each access.
-    package var clientAddress: SocketAddress {
-        guard let proxies else { return remoteAddress }
-        return proxies.client(self[.forwardedFor], through: remoteAddress)
-    }
 
     /// The id of this request in every log line and in `X-Request-Id`. It is the caller's id, if that is valid.
     package var id: String { requestID.text }

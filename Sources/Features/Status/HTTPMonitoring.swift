@@ -30,6 +30,11 @@ package struct HTTPMonitoring: Sendable {
         .counter,
         "Idle connections that were closed at the limit, to make room for others."
     )
+    private static let unreadableAddresses = Metric(
+        "kakao_push_http_unreadable_addresses_total",
+        .counter,
+        "Requests that count as their proxy's, since it reported no readable address of the client."
+    )
     private static let certificateExpiry = Metric(
         "kakao_push_certificate_expiry_seconds",
         .gauge,
@@ -59,6 +64,7 @@ package struct HTTPMonitoring: Sendable {
                 "reason",
                 requests.refusals.sorted { $0.key < $1.key }.map { ($0.key, Double($0.value)) }
             ),
+            Self.unreadableAddresses.reading(Double(requests.unreadableAddresses)),
         ]
         var connections: [(port: String, open: Int, limit: Int, evicted: Int)] = []
         for server in servers {

@@ -231,7 +231,13 @@ extension Settings {
             \.http.trustedProxies,
             .proxies,
             example: "127.0.0.1, 10.0.0.0/8",
-            "proxies whose `X-Forwarded-For` is trusted. **Set it behind a proxy**: otherwise all phones count as one address ([rate limits](#rate-limits))"
+            "proxies whose report of the client's address is trusted. **Set it behind a proxy**: otherwise all phones count as one address ([rate limits](#rate-limits))"
+        ),
+        Setting(
+            "http.forwarded_field",
+            \.http.forwardedField,
+            .choice,
+            "the header field in which these proxies report it. They must append to it or replace it: what they pass on unchanged is the client's word"
         ),
         .required(
             "database.url",

@@ -12,7 +12,8 @@ extension Connection {
             loop: loop,
             head: head,
             remoteAddress: remoteAddress,
-            proxies: proxies,
+            clientAddress: clientAddress(of: head),
+            isForwarded: proxies != nil,
             isSecure: tls != nil
         )
         switch server.application.decide(request) {
@@ -28,6 +29,16 @@ extension Connection {
                 readBody(of: request, for: route)
             }
         }
+    }
+
+    /// Returns the client's address; the proxy's, which is counted and logged, if the proxy reports none that can be read.
+    private func clientAddress(of head: RequestHead) -> SocketAddress {
+        guard let proxies else { return remoteAddress }
+        let field = server.settings.forwardedField
+        let value = head[field.name]
+        if let address = proxies.client(value, in: field, through: remoteAddress) { return address }
+        server.recordUnreadableAddress(value ?? "", in: field, from: remoteAddress)
+        return remoteAddress
     }
 
     /// Runs the asynchronous part of a route's check. The connection reads nothing of the body meanwhile.

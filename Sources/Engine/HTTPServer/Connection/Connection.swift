@@ -37,7 +37,7 @@ final class Connection: @unchecked Sendable {
 
     let server: LoopServer
     let remoteAddress: SocketAddress
-    /// The trusted proxies, if the peer is one of them. Their `X-Forwarded-For` is believed.
+    /// The trusted proxies, if the peer is one of them. Their ``ForwardedField`` is believed.
     let proxies: TrustedProxies?
     /// Closed as soon as the connection ends, even if a handler still holds this object.
     private var descriptor: FileDescriptor?

@@ -39,6 +39,8 @@ package struct HTTPServerSettings: Sendable {
     package var maximumConnectionsPerAddress: Int?
     /// The proxies whose statement of the client's address is believed: see ``Request/clientAddress``.
     package var trustedProxies = TrustedProxies.none
+    /// The field in which these proxies state it.
+    package var forwardedField = ForwardedField.xForwardedFor
 
     /// The limit of body bytes in memory, which allows the largest body.
     var bodyBudget: Int { max(maximumHeldBytes, maximumBodyBytes) }

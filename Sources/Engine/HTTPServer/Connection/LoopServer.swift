@@ -1,6 +1,7 @@
 import CLinux
 import EventLoop
 import Glibc
+import HTTPTypes
 import Logging
 import Net
 
@@ -16,6 +17,8 @@ final class LoopServer: @unchecked Sendable {
     private static let crowdedIdleTimeout = Duration.seconds(5)
     /// The interval in milliseconds at which the connections that may be closed are listed.
     private static let evictableMilliseconds: UInt64 = 100
+    /// The number of bytes of a header field that a log line shows.
+    private static let shownOfField = 100
 
     /// The timeouts of the settings, in milliseconds.
     struct Timeouts {
@@ -71,6 +74,8 @@ final class LoopServer: @unchecked Sendable {
     /// logged again.
     private var refused = 0
     private var nextRefusalNote: UInt64 = 0
+    /// The time at which another unreadable address of a client may be logged.
+    private var nextAddressNote: UInt64 = 0
     /// Callbacks for the end of the last connection. Empty unless the server is shutting down.
     private var whenEmpty: [() -> Void] = []
 
@@ -277,6 +282,22 @@ final class LoopServer: @unchecked Sendable {
             metadata: ["remote": "\(address.host)", "closed": "\(refused)"]
         )
         refused = 0
+    }
+
+    /// Counts a request whose client a trusted proxy has not named. It is logged at most once a minute, because such a proxy
+    /// names none of its clients.
+    func recordUnreadableAddress(_ value: String, in field: ForwardedField, from proxy: SocketAddress) {
+        requests.recordUnreadableAddress()
+        guard loop.now >= nextAddressNote else { return }
+        nextAddressNote = loop.now + 60_000
+        logger.warning(
+            "Client address unreadable: the request counts as its proxy's. Let the proxy append the client's address to \(field.name.rawName), or set http.forwarded_field",
+            metadata: [
+                "remote": "\(proxy.host)",
+                // The end, which the proxy wrote.
+                "value": "\(String(decoding: value.utf8.suffix(Self.shownOfField), as: UTF8.self))",
+            ]
+        )
     }
 
     /// Stops accepting for a while, for lack of descriptors or memory. New connections wait in the kernel's queue; open

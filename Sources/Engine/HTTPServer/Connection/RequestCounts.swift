@@ -40,6 +40,8 @@ package struct RequestCounts: Sendable {
     /// The numbers of requests that were refused, by the kind of problem. The client is not authorized, too slow, sends
     /// too much or too often, or the server cannot serve it now.
     package private(set) var refusals: [String: Int] = [:]
+    /// The number of requests that count as their proxy's, because it reported no readable address of the client.
+    package private(set) var unreadableAddresses = 0
 
     /// - Parameter routes: The names of the routes, by their numbers.
     init(routes: [String]) {
@@ -61,6 +63,9 @@ package struct RequestCounts: Sendable {
         if let problem, Self.refusing.contains(status) { refusals[problem, default: 0] += 1 }
     }
 
+    /// Counts a request whose client's address cannot be read. The request itself is counted with its response.
+    mutating func recordUnreadableAddress() { unreadableAddresses += 1 }
+
     /// Adds the requests of another loop or server, by the names of their routes.
     package static func += (total: inout RequestCounts, other: RequestCounts) {
         var numbers = Dictionary(uniqueKeysWithValues: zip(total.routes, total.routes.indices))
@@ -73,6 +78,7 @@ package struct RequestCounts: Sendable {
             total.durations[place] += other.durations[number]
         }
         total.refusals.merge(other.refusals) { $0 + $1 }
+        total.unreadableAddresses += other.unreadableAddresses
     }
 
     /// Adds a route and returns its number.

@@ -1,14 +1,8 @@
-package import HTTPTypes
 import Net
 
-extension HTTPField.Name {
-    /// The addresses that a request passed through, as seen by each proxy. The last proxy appended the last address.
-    package static let forwardedFor = unvalidated("X-Forwarded-For")
-}
-
-/// The proxies in front of a server that are trusted to report the client's address.
+/// The proxies in front of a server that are trusted to report the client's address in a ``ForwardedField``.
 ///
-/// Any other peer may write arbitrary addresses into `X-Forwarded-For`.
+/// Any other peer may write arbitrary addresses into it.
 ///
 /// A class, so that passing it on costs one reference count.
 package final class TrustedProxies: Sendable, Equatable {
@@ -41,18 +35,17 @@ package final class TrustedProxies: Sendable, Equatable {
     /// Returns the address of the client whose request was forwarded by one of these proxies.
     ///
     /// - Parameters:
-    ///   - forwardedFor: The value of `X-Forwarded-For`. It is read from the end, as far as these proxies wrote it.
+    ///   - value: The value of the field. It is read from the end, as far as these proxies wrote it.
     ///   - proxy: The peer of the connection.
     /// - Returns: The last address that is not one of these proxies, without a port, or the first address if all are.
-    ///   The proxy's own address if an entry is not a valid address.
-    func client(_ forwardedFor: String?, through proxy: SocketAddress) -> SocketAddress {
-        guard var rest = forwardedFor?[...] else { return proxy }
-        while true {
-            let comma = rest.lastIndex(of: ",")
-            let entry = comma.map { rest[rest.index(after: $0)...] } ?? rest
-            guard let address = SocketAddress(entry.trimmingSpaces()) else { return proxy }
-            guard contains(address), let comma else { return address }
-            rest = rest[..<comma]
+    ///   The proxy's own address without a value. `nil` if an element before that has no readable address.
+    func client(_ value: String?, in field: ForwardedField, through proxy: SocketAddress) -> SocketAddress? {
+        var client = proxy
+        for element in BackwardList((value ?? "")[...].utf8) {
+            guard let node = field.node(in: element), let address = SocketAddress(node: node) else { return nil }
+            client = address
+            guard contains(address) else { break }
         }
+        return client
     }
 }

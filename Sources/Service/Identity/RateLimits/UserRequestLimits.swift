@@ -50,9 +50,11 @@ final class UserRequestLimits: Sendable {
 
     /// Logs a warning if the address may be a proxy that `http.trusted_proxies` does not name, so that all phones
     /// behind it share one limit. At most one warning a minute is logged, since any rejected client can send
-    /// `X-Forwarded-For`.
+    /// these fields.
     private func recordProxy(_ request: Request) {
-        guard request[.forwardedFor] != nil, request.clientAddress == request.remoteAddress else { return }
+        guard !request.isForwarded,
+            let field = ForwardedField.allCases.first(where: { request[$0.name] != nil })
+        else { return }
         let isTime = nextWarning.withLock { next in
             let now = MonotonicTime.now
             if let next, next > now { return false }
@@ -61,7 +63,7 @@ final class UserRequestLimits: Sendable {
         }
         guard isTime else { return }
         logger.warning(
-            "Requests rejected from an address that sends X-Forwarded-For. If it is your proxy, add it to http.trusted_proxies",
+            "Requests rejected from an address that sends \(field.name.rawName). If it is your proxy, add it to http.trusted_proxies",
             metadata: ["remote": "\(request.remoteAddress.host)"]
         )
     }

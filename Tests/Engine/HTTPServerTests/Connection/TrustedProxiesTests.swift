@@ -80,21 +80,54 @@ struct TrustedProxiesTests {
     }
 
     @Test(
-        "The client is the last address that is not a trusted proxy, or the proxy if an entry is invalid",
+        "The client is the last address that is not a trusted proxy; there is none if an element before it is unreadable",
         arguments: [
             (nil, "10.0.0.1"), ("203.0.113.7", "203.0.113.7"), ("1.1.1.1, 203.0.113.7", "203.0.113.7"),
             ("203.0.113.7, 10.0.0.2, 192.0.2.1", "203.0.113.7"), ("1.1.1.1,203.0.113.7,10.0.0.2", "203.0.113.7"),
             ("  203.0.113.7\t,  10.0.0.2 ", "203.0.113.7"), ("10.0.0.9, 10.0.0.2", "10.0.0.9"),
             ("10.0.0.9", "10.0.0.9"), ("2001:db8::7, 10.0.0.2", "2001:db8:0:0:0:0:0:7"),
-            ("nonsense, 203.0.113.7", "203.0.113.7"), ("203.0.113.7, nonsense", "10.0.0.1"),
-            ("203.0.113.7, nonsense, 10.0.0.2", "10.0.0.1"), ("", "10.0.0.1"), (",", "10.0.0.1"),
-            ("203.0.113.7,", "10.0.0.1"), ("203.0.113.7:80", "10.0.0.1"), ("unknown", "10.0.0.1"),
-        ]
+            ("nonsense, 203.0.113.7", "203.0.113.7"), ("203.0.113.7, nonsense", nil),
+            ("203.0.113.7, nonsense, 10.0.0.2", nil), ("", "10.0.0.1"), (",", "10.0.0.1"),
+            ("203.0.113.7,", "203.0.113.7"), ("203.0.113.7, ,10.0.0.2", "203.0.113.7"),
+            // With ports, as gateways write them.
+            ("203.0.113.7:51022", "203.0.113.7"), ("1.1.1.1:1, 203.0.113.7:51022, 10.0.0.2:80", "203.0.113.7"),
+            ("203.0.113.7:_hidden", "203.0.113.7"), ("[2001:db8::7]:51022", "2001:db8:0:0:0:0:0:7"),
+            ("[2001:db8::7]", "2001:db8:0:0:0:0:0:7"), ("\"[2001:db8::7]:51022\"", "2001:db8:0:0:0:0:0:7"),
+            ("\"203.0.113.7\"", "203.0.113.7"), ("fe80::7%eth0", "fe80:0:0:0:0:0:0:7"),
+            ("[fe80::7%25eth0]:443", "fe80:0:0:0:0:0:0:7"),
+            // The client's part does not change where the proxy's begins.
+            ("\", 203.0.113.7", "203.0.113.7"), ("\"1.1.1.1, 203.0.113.7:80", "203.0.113.7"),
+            ("1.1.1.1\u{600}, 203.0.113.7", "203.0.113.7"),
+            ("unknown", nil), ("_hidden", nil), ("1.1.1.1, unknown", nil), ("203.0.113.7:", nil),
+            ("203.0.113.7:123456", nil), ("203.0.113.7:80:80", nil), ("203.0.113.7:x", nil), ("[203.0.113.7]:80", nil),
+            ("[2001:db8::7", nil), ("[2001:db8::7]80", nil), ("2001:db8::7]", nil), ("\"", nil), ("\"\"", nil),
+            ("203.0.113.7%eth0", nil), ("203.0.113.7 10.0.0.2", nil),
+        ] as [(String?, String?)]
     )
-    func client(forwardedFor: String?, client: String) throws {
+    func client(forwardedFor: String?, client: String?) throws {
         let proxies = try #require(TrustedProxies("10.0.0.0/8, 192.0.2.1"))
         let proxy = try #require(SocketAddress("10.0.0.1"))
-        #expect(proxies.client(forwardedFor, through: proxy).host == client)
+        #expect(proxies.client(forwardedFor, in: .xForwardedFor, through: proxy)?.host == client)
+    }
+
+    @Test(
+        "The elements of Forwarded name the client in `for`",
+        arguments: [
+            (nil, "10.0.0.1"), ("for=203.0.113.7", "203.0.113.7"), ("For=\"203.0.113.7:51022\"", "203.0.113.7"),
+            ("for=1.1.1.1, for=203.0.113.7;proto=https;by=10.0.0.1", "203.0.113.7"),
+            ("for=\"[2001:db8::7]:4711\", for=10.0.0.2", "2001:db8:0:0:0:0:0:7"),
+            ("proto=https ; FOR = 203.0.113.7", "203.0.113.7"),
+            ("host=\"a;for=1.1.1.1, for=1.1.1.1\";for=203.0.113.7", "203.0.113.7"),
+            ("for=\", for=203.0.113.7", "203.0.113.7"),
+            ("for=unknown", nil), ("for=_hidden", nil), ("for=\"_hidden:_port\"", nil), ("proto=https", nil),
+            ("203.0.113.7", nil), ("for=1.1.1.1;for=203.0.113.7", nil), ("for=", nil),
+            ("for=1.1.1.1, proto=https", nil),
+        ] as [(String?, String?)]
+    )
+    func forwarded(forwarded: String?, client: String?) throws {
+        let proxies = try #require(TrustedProxies("10.0.0.0/8, 192.0.2.1"))
+        let proxy = try #require(SocketAddress("10.0.0.1"))
+        #expect(proxies.client(forwarded, in: .forwarded, through: proxy)?.host == client)
     }
 
     @Test("A long X-Forwarded-For is read as far as necessary")
@@ -103,7 +136,8 @@ struct TrustedProxiesTests {
         let proxy = try #require(SocketAddress("10.0.0.1"))
         let entries = [String](repeating: "10.0.0.2", count: 5000)
         #expect(
-            proxies.client((["203.0.113.7"] + entries).joined(separator: ","), through: proxy).host == "203.0.113.7"
+            proxies.client((["203.0.113.7"] + entries).joined(separator: ","), in: .xForwardedFor, through: proxy)?.host
+                == "203.0.113.7"
         )
     }
 
@@ -118,7 +152,41 @@ struct TrustedProxiesTests {
             )
             let several = get("X-Forwarded-For: 203.0.113.7", "x-forwarded-for: 10.0.0.2")
             #expect(try await client.exchange(several).text == "203.0.113.7 127.0.0.1")
-            #expect(try await client.exchange(get("X-Forwarded-For: nonsense")).text == "127.0.0.1 127.0.0.1")
+            let withPort = get("X-Forwarded-For: 203.0.113.7:51022")
+            #expect(try await client.exchange(withPort).text == "203.0.113.7 127.0.0.1")
+            // Only the field of the settings is read.
+            #expect(try await client.exchange(get("Forwarded: for=203.0.113.7")).text == "127.0.0.1 127.0.0.1")
+        }
+    }
+
+    @Test("Forwarded of a trusted proxy gives the client's address, if the settings name it")
+    func forwardedField() async throws {
+        let trusting = settings {
+            $0.trustedProxies = TrustedProxies("127.0.0.0/8") ?? .none
+            $0.forwardedField = .forwarded
+        }
+        try await withServer(trusting, routes: routes) { server in
+            let client = try server.connect()
+            let request = get("X-Forwarded-For: 1.1.1.1", "Forwarded: for=1.1.1.1", "forwarded: for=\"203.0.113.7:1\"")
+            #expect(try await client.exchange(request).text == "203.0.113.7 127.0.0.1")
+        }
+    }
+
+    @Test("A client whose address cannot be read counts as its proxy, which is counted, and logged once")
+    func unreadable() async throws {
+        let trusting = settings { $0.trustedProxies = TrustedProxies("127.0.0.0/8") ?? .none }
+        try await withServer(trusting, routes: routes) { server in
+            let client = try server.connect()
+            for value in ["nonsense", "unknown", "203.0.113.7, _hidden"] {
+                #expect(try await client.exchange(get("X-Forwarded-For: \(value)")).text == "127.0.0.1 127.0.0.1")
+            }
+            _ = try await client.exchange(get())
+            _ = try await client.exchange(get("X-Forwarded-For: 203.0.113.7"))
+            #expect(await server.server.requests().unreadableAddresses == 3)
+            let notes = server.log.lines.filter { $0.message.contains("Client address unreadable") }
+            #expect(notes.count == 1)
+            #expect(notes.first?.metadata["remote"] == "127.0.0.1")
+            #expect(notes.first?.metadata["value"] == "nonsense")
         }
     }
 
