@@ -117,7 +117,7 @@ time.sleep(2 * SCRAPE)
 ended.set()
 watcher.join()
 
-stored = [json.loads(line)["resource_id"] for line in operator("/v1/link/callbacks?format=ndjson").splitlines()]
+stored = [json.loads(line)["resource_id"] for line in operator("/v1/link/callbacks/export?reason=proof").splitlines()]
 latencies.sort()
 print(f"""
   readiness                   {len(readiness)} times, {sum(status != 200 for status in readiness)} not 200

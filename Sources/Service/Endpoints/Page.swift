@@ -59,16 +59,6 @@ package struct Page<Cursor: PageCursor>: Sendable {
         cursor = try call[Self.cursor]
     }
 
-    /// Checks that a request is not for a page, since its response has all items.
-    ///
-    /// - Throws: ``Problem`` 400.
-    package static func requireNone(_ call: Call) throws {
-        for (name, isGiven) in [(limitField.name, call.has(limitField)), (cursor.name, call.has(cursor))] where isGiven
-        {
-            throw Problem.field(name, "absent, since the response has all items")
-        }
-    }
-
     /// Returns the page as `{"items": […], "next": …}`.
     ///
     /// - Parameters:

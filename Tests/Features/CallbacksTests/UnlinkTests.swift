@@ -131,6 +131,10 @@ private struct Withdrawal: UserObserver {
             #expect(item["received_at"]?.string?.hasSuffix("Z") == true)
 
             #expect(try await service.api.get("/v1/events", ["type": "other"]).json?["items"] == [])
+            let ofUser = try await service.api.get("/v1/events", ["user_id": "2"])
+            #expect(ofUser.json?["items"]?.array == [items[0]])
+            #expect(try await service.api.get("/v1/events", ["user_id": "2", "type": "other"]).json?["items"] == [])
+            #expect(try await service.api.get("/v1/events", ["user_id": "x"]).field == "user_id")
             let first = try await service.api.get("/v1/events", ["limit": "1"])
             let next = try #require(first.json?["next"]?.string)
             let second = try await service.api.get("/v1/events", ["limit": "1", "cursor": next])

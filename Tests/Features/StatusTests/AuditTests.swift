@@ -501,6 +501,51 @@ import Testing
         }
     }
 
+    @Test("Each response that is no page of JSON but a file of many objects is a download, with a reason and a record")
+    func downloads() async throws {
+        try await Self.withEverything { service in
+            let push = try await service.api.push([1], marker: "download")
+            try await service.api.waitUntilDone(push)
+            let document = try #require(try await service.api.get("/openapi.json").json)
+            var downloads: [String] = []
+            for (path, methods) in document["paths"]?.object?.members ?? [] {
+                guard let operation = methods["get"], let id = operation["operationId"]?.string,
+                    let schemes = operation["security"]?.array?.flatMap({ $0.object?.members.map(\.name) ?? [] }),
+                    schemes.contains("operatorKey"), !Self.texts.contains(id)
+                else { continue }
+                let types = operation["responses"]?["200"]?["content"]?.object?.members.map(\.name) ?? []
+                guard !Set(types).isSubset(of: ["application/json"]) else { continue }
+                downloads.append(id)
+                let path = path.replacing("/v1/pushes/{id}", with: push)
+                let state: KeyValuePairs = id == "exportPushUsers" ? ["state": "failed"] : [:]
+                let missing = try await service.api.get(path, state)
+                #expect(missing.status == 400 && missing.field == "reason", "\(id)")
+                let reason = KeyValuePairs(dictionaryLiteral: ("reason", "Test"))
+                let query = state.isEmpty ? reason : ["state": "failed", "reason": "Test"]
+                #expect(try await service.api.get(path, query).status == 200, "\(id)")
+                #expect(try await Self.records(service, of: id) == 1, "\(id)")
+            }
+            #expect(
+                Set(downloads) == ["exportDevices", "exportLinkCallbacks", "exportPushUsers", "exportAuditRecords"]
+            )
+        }
+    }
+
+    /// The operations whose responses are neither JSON nor data of persons.
+    private static let texts: Set = ["getMetrics", "watchPush"]
+
+    @Test("A list of events is recorded if it names a user")
+    func events() async throws {
+        try await withService { service in
+            #expect(try await service.api.get("/v1/events").status == 200)
+            #expect(try await service.api.get("/v1/events", ["user_id": "11"]).status == 200)
+            try await eventually("the lookup is recorded") {
+                try await Self.records(service, of: "listEvents") == 1
+            }
+            #expect(try await service.database.count("audit_records WHERE user_id = 11") == 1)
+        }
+    }
+
     @Test("A list of messages is recorded if it names a sender")
     func senders() async throws {
         try await Self.withEverything { service in

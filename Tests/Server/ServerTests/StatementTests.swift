@@ -286,6 +286,7 @@ import Testing
             DeleteEvents(userID: 1),
             ListEvents(storedSince: nil, before: nil, limit: 1),
             ListEventsOfType(type: "unlink", storedSince: nil, before: nil, limit: 1),
+            ListEventsOfUser(userID: 1, type: nil, storedSince: nil, before: nil, limit: 1),
             FindValidOperatorKey(sha256: []),
             RecordOperatorKeyUses(uses: [[]: now]),
             InsertOperatorKey(

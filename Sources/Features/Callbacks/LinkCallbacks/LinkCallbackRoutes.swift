@@ -8,10 +8,10 @@ import Runtime
 import Schemas
 import Sharing
 
-/// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read the callbacks.
+/// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read and export the callbacks.
 struct LinkCallbackRoutes: RouteCollection {
     static let title = "Link callbacks"
-    static let operations = [listing, receiving(.get), receiving(.post)]
+    static let operations = [listing, exporting, receiving(.get), receiving(.post)]
 
     let pool: PostgresPool
     let intake: CallIntake
@@ -74,46 +74,67 @@ struct LinkCallbackRoutes: RouteCollection {
     )
     private static let share = Field.optional("share", .shareID, "Only callbacks with a valid signature of this share.")
     private static let args = FieldGroup(prefix: "arg.", "Only callbacks with these custom arguments.")
-    private static let format = Field.optional(
-        "format",
-        Kind<TransferFormat>.choice,
-        "Returns all callbacks, one a line. Without it, `Accept` decides; without that, a page is returned."
-    )
+    private static let filters: [any FieldDeclaration] = [
+        since, until, storedSince, chatType, templateID, share, args,
+    ]
 
     private static let listing = Operation(
         "listLinkCallbacks",
         .get,
         "/v1/link/callbacks",
         .operator(.read),
-        "Lists or exports the callbacks of Kakao Link messages, the latest first.",
-        query: [since, until, storedSince, chatType, templateID, share, args, format] + Page<UUID>.fields,
-        answers: [
-            .page(of: LinkCallback.shape, "The callbacks.").or(TransferFormat.allCases.map(\.contentType))
-        ],
+        "Lists the callbacks of Kakao Link messages, the latest first.",
+        query: filters + Page<UUID>.fields,
+        answers: [.page(of: LinkCallback.shape, "The callbacks.")],
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
+        let page = try Page<UUID>(call)
+        var list = try Self.list(call, limit: page.limit + 1)
+        list.before = page.cursor
+        return page.response(try await pool.read(list), LinkCallback.shape, cursor: \.call.id)
+    }
+
+    private static func list(_ call: Call, limit: Int) throws -> ListLinkCallbacks {
         var args = JSONObject()
         // Stored arguments have no NUL, so the filter has none either.
         for (name, value) in call[Self.args] { args[name.withoutNUL] = .string(value.withoutNUL) }
-        var list = ListLinkCallbacks(
-            since: try call[Self.since],
-            until: try call[Self.until],
-            storedSince: try call[Self.storedSince],
-            chatType: try call[Self.chatType],
-            templateID: try call[Self.templateID],
-            shareID: try call[Self.share],
+        return ListLinkCallbacks(
+            since: try call[since],
+            until: try call[until],
+            storedSince: try call[storedSince],
+            chatType: try call[chatType],
+            templateID: try call[templateID],
+            shareID: try call[share],
             args: args.isEmpty ? nil : JSONValue.object(args).bytes(),
-            limit: LinkCallbackExport.pageSize
+            limit: limit
         )
-        if let format = try call[Self.format] ?? TransferFormat(accepted: call.request[.accept]) {
-            try Page<UUID>.requireNone(call)
-            return try await LinkCallbackExport(pool: pool, format: format).response(list)
-        }
-        let page = try Page<UUID>(call)
-        list.before = page.cursor
-        list.limit = page.limit + 1
-        return page.response(try await pool.read(list), LinkCallback.shape, cursor: \.call.id)
+    }
+
+    // MARK: Export
+
+    private static let format = Field.optional(
+        "format",
+        Kind<TransferFormat>.choice,
+        "The format. Without it, `Accept` decides; without that, it is `ndjson`."
+    )
+
+    private static let exporting = Operation(
+        "exportLinkCallbacks",
+        .get,
+        "/v1/link/callbacks/export",
+        .operator(.read),
+        "Exports the callbacks of Kakao Link messages, the latest first.",
+        query: filters + [format],
+        answers: [.media(.ok, TransferFormat.allCases.map(\.contentType), "One callback a line.")],
+        auditing: .download { _ in .server },
+        handler: export
+    )
+
+    @Sendable private func export(_ call: Call) async throws -> Response {
+        let format = try call[Self.format] ?? TransferFormat(accepted: call.request[.accept]) ?? .ndjson
+        let list = try Self.list(call, limit: LinkCallbackExport.pageSize)
+        return try await LinkCallbackExport(pool: pool, format: format).response(list)
     }
 }

@@ -117,6 +117,7 @@ struct EventRoutes: RouteCollection {
     // MARK: Listing
 
     private static let type = Field.optional("type", .text(1...255), "Only events of this type.")
+    private static let userID = Field.optional("user_id", .userID, "Only events of this user.")
     private static let storedSince = Field.optional(
         "stored_since",
         .time,
@@ -129,17 +130,22 @@ struct EventRoutes: RouteCollection {
         "/v1/events",
         .operator(.read),
         "Lists the events that Kakao reported about users, the latest first.",
-        query: [type, storedSince] + Page<UUID>.fields,
+        query: [type, userID, storedSince] + Page<UUID>.fields,
         answers: [.page(of: KakaoEvent.shape, "The events.")],
+        auditing: .lookup { .users(try $0[userID].map { [$0] } ?? []) },
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<UUID>(call)
-        let (type, storedSince) = (try call[Self.type], try call[Self.storedSince])
+        let (type, userID, storedSince) = (try call[Self.type], try call[Self.userID], try call[Self.storedSince])
         let (before, limit) = (page.cursor, Int64(page.limit + 1))
         let events =
-            if let type {
+            if let userID {
+                try await pool.read(
+                    ListEventsOfUser(userID: userID, type: type, storedSince: storedSince, before: before, limit: limit)
+                )
+            } else if let type {
                 try await pool.read(
                     ListEventsOfType(type: type, storedSince: storedSince, before: before, limit: limit)
                 )

@@ -123,6 +123,33 @@ struct ListEventsOfType: PostgresStatement {
     }
 }
 
+/// Lists the events of a user, the latest first. A statement of its own, so that it always uses the index of users.
+struct ListEventsOfUser: PostgresStatement {
+    static let sql: SQL = """
+        SELECT \(StoredCall<KakaoEvent>.columns)
+        FROM events
+        WHERE user_id = $1
+            AND ($2::text IS NULL OR type = $2)
+            AND id < COALESCE($3, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+            AND ($4::timestamptz IS NULL OR stored_at >= $4)
+        ORDER BY id DESC
+        LIMIT $5
+        """
+
+    let userID: Int64
+    let type: String?
+    let storedSince: Date?
+    let before: UUID?
+    let limit: Int64
+
+    var parameters: [PostgresValue] {
+        [.int64(userID), .text(type), .uuid(before), .timestamp(storedSince), .int64(limit)]
+    }
+    static func decode(_ row: PostgresRow) throws -> StoredCall<KakaoEvent> {
+        try row.decode { try StoredCall(&$0) }
+    }
+}
+
 /// Deletes up to `limit` events that were received more than `retentionDays` ago, the oldest first. Skips rows that
 /// another server is deleting.
 struct DeleteOldEvents: PostgresStatement {
