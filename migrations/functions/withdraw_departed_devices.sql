@@ -10,12 +10,22 @@ DECLARE
     devices_withdrawn bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(17, hashint8(owner));
+    -- In the order of their keys, as by every statement that locks devices.
+    WITH held AS (
+        SELECT device_id, push_type
+        FROM devices
+        WHERE user_id = owner
+            AND NOT withdrawn
+            AND (updated_at <= left_at OR authorized_at <= left_at)
+        ORDER BY device_id, push_type
+        FOR UPDATE
+    )
     UPDATE devices AS device
     SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
         = (SELECT * FROM withdrawal(device, 'user_left'))
-    WHERE user_id = owner
-        AND NOT withdrawn
-        AND (updated_at <= left_at OR authorized_at <= left_at);
+    FROM held
+    WHERE device.user_id = owner
+        AND (device.device_id, device.push_type) = (held.device_id, held.push_type);
     GET DIAGNOSTICS devices_withdrawn = ROW_COUNT;
     RETURN devices_withdrawn;
 END

@@ -26,14 +26,6 @@ extension DeviceKey {
     var parameters: [PostgresValue] { [.int64(userID), .text(deviceID), .pushType(pushType)] }
 }
 
-extension DeviceKey: Comparable {
-    static func < (key: DeviceKey, other: DeviceKey) -> Bool {
-        // The keys of one statement nearly always differ in their users.
-        guard key.userID == other.userID else { return key.userID < other.userID }
-        return (key.deviceID, key.pushType.storedName) < (other.deviceID, other.pushType.storedName)
-    }
-}
-
 /// A stored device.
 struct Device: Sendable {
     let key: DeviceKey

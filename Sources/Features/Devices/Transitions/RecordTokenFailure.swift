@@ -8,18 +8,26 @@ import ServiceKit
 /// reports are stored.
 struct RecordTokenFailure: PostgresStatement {
     static let sql: SQL = """
+        WITH held AS (
+            SELECT user_id, device_id, push_type
+            FROM devices
+            WHERE user_id = $1
+                AND push_token = $2
+                AND NOT withdrawn
+                AND updated_at <= $3
+                AND (failures = 0 OR last_failure_at IS DISTINCT FROM $3 AND $3 <> ALL (COALESCE(failure_dates, '{}')))
+            ORDER BY user_id, device_id, push_type
+            FOR UPDATE
+        )
         UPDATE devices AS device
         SET failures = failures + 1,
             last_failure_at = GREATEST(last_failure_at, $3),
             failure_dates = CASE WHEN failures = 0 THEN ARRAY[$3] ELSE failure_dates || $3 END,
             (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
                 = (SELECT * FROM withdrawal(device, 'token_failed', device.updated_at, device.failures + 1 >= $4))
-        WHERE user_id = $1
-            AND push_token = $2
-            AND NOT withdrawn
-            AND updated_at <= $3
-            AND (failures = 0 OR last_failure_at IS DISTINCT FROM $3 AND $3 <> ALL (COALESCE(failure_dates, '{}')))
-        RETURNING withdrawn
+        FROM held
+        WHERE (device.user_id, device.device_id, device.push_type) = (held.user_id, held.device_id, held.push_type)
+        RETURNING device.withdrawn
         """
 
     let failure: TokenFailure

@@ -23,9 +23,16 @@ extension DeviceStore {
 
 /// Registers devices and displaces other devices with the same tokens.
 ///
-/// Rows are locked in the order of their keys, so that two of these statements do not deadlock. If a statement holds
-/// two registrations of one device or of one token, the later one counts. A user who has unlinked the app since the
-/// registration was authorized registers nothing.
+/// The stored rows, of the registered devices and of all with their tokens, are locked first, in the order of their keys as by every
+/// statement that changes devices, and their values after that count. New rows follow in the same order. A deadlock is possible
+/// only with a device that another server stores after this statement has begun; PostgreSQL ends it, and the statement
+/// is repeated.
+///
+/// The planner does not see the number of registrations in `(SELECT $1)`. It would otherwise plan every statement with a single
+/// one again, which costs more than the statement.
+///
+/// If a statement holds two registrations of one device or of one token, the later one counts. A user who has unlinked the app
+/// since the registration was authorized registers nothing.
 struct RegisterDevices: CoalescedStatement {
     typealias Item = DeviceRegistration
 
@@ -33,8 +40,8 @@ struct RegisterDevices: CoalescedStatement {
         WITH given AS (
             SELECT *
             FROM unnest(
-                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::float8[],
-                $12::text[]
+                (SELECT $1::bigint[]), $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                $9::float8[], $12::text[]
             ) WITH ORDINALITY AS item (
                 user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, age, changed_by, place
             )
@@ -47,6 +54,21 @@ struct RegisterDevices: CoalescedStatement {
             WHERE age IS NULL
                 OR NOT user_has_left(user_id, now() - make_interval(secs => age))
         ),
+        concerned AS (
+            SELECT user_id, device_id, push_type
+            FROM admitted
+            UNION ALL
+            SELECT other.user_id, other.device_id, other.push_type
+            FROM admitted
+            JOIN devices AS other USING (push_token)
+        ),
+        held AS (
+            SELECT device.user_id, device.device_id, device.push_type, device.push_token
+            FROM devices AS device
+            JOIN concerned USING (user_id, device_id, push_type)
+            ORDER BY device.user_id, device.device_id, device.push_type
+            FOR UPDATE OF device
+        ),
         displaced AS (
             UPDATE devices AS device
             SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
@@ -56,14 +78,14 @@ struct RegisterDevices: CoalescedStatement {
                     WHEN device.lease_ends_at > now() THEN device.lease_ends_at
                     ELSE now() + make_interval(secs => $11)
                 END
-            FROM admitted
-            WHERE admitted.holds_token
-                AND device.push_token = admitted.push_token
+            FROM held
+            JOIN admitted USING (push_token)
+            WHERE (device.user_id, device.device_id, device.push_type) = (held.user_id, held.device_id, held.push_type)
+                AND admitted.holds_token
                 AND NOT EXISTS (
                     SELECT 1
                     FROM admitted AS own
-                    WHERE (own.user_id, own.device_id, own.push_type)
-                        = (device.user_id, device.device_id, device.push_type)
+                    WHERE (own.user_id, own.device_id, own.push_type) = (held.user_id, held.device_id, held.push_type)
                 )
             RETURNING admitted.place, device.user_id, device.device_id, device.push_type, device.push_token, true AS withdrawn,
                 device.revision, device.lease, device.lease = $10 AS is_ours
@@ -77,6 +99,8 @@ struct RegisterDevices: CoalescedStatement {
                 tags::text[], NOT holds_token, $10, now() + make_interval(secs => $11), authorized_at, changed_by
             FROM admitted
             WHERE is_last
+                -- Nothing is inserted before all rows are locked.
+                AND (SELECT count(*) FROM held) IS NOT NULL
             ORDER BY user_id, device_id, push_type
             ON CONFLICT (user_id, device_id, push_type) DO UPDATE
             SET push_token = excluded.push_token,

@@ -5,7 +5,8 @@ import Postgres
 // An app registers at each start, nearly always with values that Kakao has already. The call to Kakao then only renews
 // the token. The revision and all indexed columns stay unchanged, and no device is displaced, since Kakao has confirmed
 // the token for this one. That leaves two plain updates, one before the call and one after it. The updates of many
-// registrations share a statement, because a commit costs as much as ten rows.
+// registrations share a statement, because a commit costs as much as ten rows. Each looks its devices up in the order of their
+// keys, and so locks them in this order.
 extension DeviceStore {
     /// Stores a registration of a token that Kakao has confirmed for this device, and leases the device.
     ///
@@ -28,6 +29,8 @@ extension DeviceStore {
 }
 
 /// Updates and leases devices that repeat a registration, before the call to Kakao.
+///
+/// `(SELECT $1)` keeps the plan, as in ``RegisterDevices``.
 struct RepeatRegistrations: CoalescedStatement {
     typealias Item = DeviceRegistration
 
@@ -52,35 +55,35 @@ struct RepeatRegistrations: CoalescedStatement {
             changed_by = given.changed_by,
             failures = 0,
             last_failure_at = NULL,
-            lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE $12 END,
+            lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE $11 END,
             lease_ends_at = CASE
                 WHEN device.lease_ends_at > now() THEN device.lease_ends_at
-                ELSE now() + make_interval(secs => $13)
+                ELSE now() + make_interval(secs => $12)
             END
-        FROM unnest(
-            $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::float8[],
-            $10::text[], $11::integer[]
-        ) AS given (
-            user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, age, changed_by, place
-        )
+        FROM (
+            SELECT *
+            FROM unnest(
+                (SELECT $1::bigint[]), $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                $9::float8[], $10::text[]
+            ) WITH ORDINALITY AS item (
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, age, changed_by, place
+            )
+            ORDER BY user_id, device_id, push_type
+        ) AS given
         WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
             AND device.push_token = given.push_token
             AND device.kakao_revision = device.revision
             AND NOT device.withdrawn
             AND COALESCE(device.expires_at > now(), true)
-        RETURNING given.place, device.revision, device.lease, device.lease = $12
+        RETURNING given.place, device.revision, device.lease, device.lease = $11
         """
 
     let registrations: [DeviceRegistration]
 
     var parameters: [PostgresValue] {
-        // Rows are locked in the order of their keys, so that two statements do not deadlock.
-        let items = registrations.enumerated().sorted { $0.element.key < $1.element.key }
-        let sorted = items.map(\.element)
-        return DeviceRegistration.columns(sorted) + [
-            DeviceRegistration.ages(sorted),
-            .texts(sorted.map(\.keyName)),
-            .int32s(items.map { Int32($0.offset) }),
+        DeviceRegistration.columns(registrations) + [
+            DeviceRegistration.ages(registrations),
+            .texts(registrations.map(\.keyName)),
             .uuid(.v7()),
             .float64(DeviceStore.leaseDuration.inSeconds),
         ]
@@ -88,7 +91,7 @@ struct RepeatRegistrations: CoalescedStatement {
 
     static func decode(_ row: PostgresRow) throws -> (index: Int, repetition: Repetition) {
         try row.decode { column in
-            let index = try Int(column.next(Int32.self))
+            let index = try Int(column.next(Int64.self)) - 1
             return try (index, Repetition(revision: column.next(), lease: column.next(), isOurs: column.next()))
         }
     }
@@ -121,9 +124,13 @@ struct ConfirmRepetitions: CoalescedStatement {
             END,
             lease = NULL,
             lease_ends_at = NULL
-        FROM unnest(
-            $1::bigint[], $2::text[], $3::text[], $4::uuid[], $5::timestamptz[], $6::timestamptz[], $7::integer[]
-        ) AS given (user_id, device_id, push_type, lease, expires_at, renew_at, place)
+        FROM (
+            SELECT *
+            FROM unnest(
+                (SELECT $1::bigint[]), $2::text[], $3::text[], $4::uuid[], $5::timestamptz[], $6::timestamptz[]
+            ) WITH ORDINALITY AS item (user_id, device_id, push_type, lease, expires_at, renew_at, place)
+            ORDER BY user_id, device_id, push_type
+        ) AS given
         WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
             AND device.lease = given.lease
         RETURNING given.place, device.kakao_revision < device.revision
@@ -132,22 +139,19 @@ struct ConfirmRepetitions: CoalescedStatement {
     let confirmations: [DeviceConfirmation]
 
     var parameters: [PostgresValue] {
-        // In the order of their keys, as above.
-        let items = confirmations.enumerated().sorted { $0.element.device.key < $1.element.device.key }
-        return [
-            .int64s(items.map(\.element.device.key.userID)),
-            .texts(items.map(\.element.device.key.deviceID)),
-            .pushTypes(items.map(\.element.device.key.pushType)),
-            .uuids(items.map(\.element.device.lease)),
-            .timestamps(items.map(\.element.expiresAt)),
-            .timestamps(items.map(\.element.renewAt)),
-            .int32s(items.map { Int32($0.offset) }),
+        [
+            .int64s(confirmations.map(\.device.key.userID)),
+            .texts(confirmations.map(\.device.key.deviceID)),
+            .pushTypes(confirmations.map(\.device.key.pushType)),
+            .uuids(confirmations.map(\.device.lease)),
+            .timestamps(confirmations.map(\.expiresAt)),
+            .timestamps(confirmations.map(\.renewAt)),
         ]
     }
 
     static func decode(_ row: PostgresRow) throws -> (index: Int, isPending: Bool) {
-        let (place, isPending) = try row.decode(Int32.self, Bool.self)
-        return (Int(place), isPending)
+        let (place, isPending) = try row.decode(Int64.self, Bool.self)
+        return (Int(place) - 1, isPending)
     }
 
     /// Returns for each confirmation whether another change is pending. After the end of its lease there is: another server
