@@ -45,6 +45,8 @@ package struct Settings: SettingsGroup {
     package var journal = JournalSettings()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text
+    /// The files from which secrets were read.
+    package private(set) var secretFiles: [String] = []
 
     /// The URL at which Kakao reaches the server.
     package enum PublicURL: Sendable {
@@ -95,7 +97,13 @@ package struct Settings: SettingsGroup {
         let file = try yaml.map { try SettingsFile(yaml: $0, path: path, names: SettingNames(Self.all)) }
         let reader = SettingsReader(environment: environment, file: file, readFile: readFile)
         self.init()
-        for setting in Self.all { try setting.read(reader, &self) }
+        for setting in Self.all {
+            try setting.read(reader, &self)
+            guard setting.isSecret, let file = reader.file(ofSecret: setting.name), !secretFiles.contains(file) else {
+                continue
+            }
+            secretFiles.append(file)
+        }
         try validate(reader)
     }
 

@@ -8,7 +8,7 @@ package struct SettingsFile {
         let line: Int
     }
 
-    private let path: String
+    let path: String
     private let names: SettingNames
     private(set) var entries: [String: Entry] = [:]
 

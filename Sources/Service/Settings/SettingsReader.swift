@@ -26,6 +26,12 @@ package struct SettingsReader {
         return value
     }
 
+    /// Returns the file that contains a secret: its own, or the settings file. `nil` if it is in the environment or not set.
+    package func file(ofSecret name: String) -> String? {
+        guard environment[Self.environmentName(name)] == nil else { return nil }
+        return file?.entries[name] == nil ? text("\(name)_file") : file?.path
+    }
+
     private func text(_ name: String) -> String? {
         environment[Self.environmentName(name)] ?? file?.entries[name]?.value
     }

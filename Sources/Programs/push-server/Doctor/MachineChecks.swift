@@ -3,7 +3,7 @@ import HTTPServer
 import Net
 import Server
 
-/// Checks of this machine: the certificate and key files, the limit of file descriptors, and the journal's directory.
+/// Checks of this machine: the files of secrets, the certificate and its key, the limit of file descriptors, and the journal's directory.
 struct MachineChecks {
     /// The number of days before its expiry from which a certificate is a warning. Automatic renewal happens earlier.
     private static let warningDays = 14
@@ -12,6 +12,7 @@ struct MachineChecks {
 
     func findings() -> [Finding] {
         [
+            Finding("secrets", secretFiles()),
             Finding("http.tls", certificate()),
             Finding("http.max_connections", descriptors()),
             Finding("journal.directory", journal()),
@@ -40,7 +41,7 @@ struct MachineChecks {
 
     private func certificate() -> Verdict {
         do {
-            guard let context = try settings.tlsContext(), let keyFile = settings.privateKeyFile else {
+            guard let context = try settings.tlsContext() else {
                 return .skipped("not set: plain HTTP, for use behind an HTTPS proxy")
             }
             guard let validity = context.certificateValidity else {
@@ -62,18 +63,27 @@ struct MachineChecks {
             guard validity.upperBound - now > Self.warningDays * 86_400 else {
                 return .warning("the certificate \(end): renew it, then send push-server SIGHUP")
             }
-            guard !Self.isReadableByAll(keyFile) else {
-                return .warning("every user of this machine can read \(keyFile): chmod o-r")
-            }
             return .ok("the certificate matches its key and \(end)")
         } catch {
             return .wrong("\(error)")
         }
     }
 
-    private static func isReadableByAll(_ path: String) -> Bool {
-        var status = stat()
-        return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
+    /// Checks that other users of this machine can neither read nor replace the contents of files with secrets. Members of a
+    /// file's group may read it.
+    private func secretFiles() -> Verdict {
+        let files = settings.secretFiles + [settings.privateKeyFile].compactMap(\.self)
+        guard !files.isEmpty else { return .skipped("no file of the settings contains a secret") }
+        let open = files.filter { path in
+            var status = stat()
+            return stat(path, &status) == 0 && status.st_mode & (S_IROTH | S_IWOTH | S_IWGRP) != 0
+        }
+        guard open.isEmpty else {
+            return .warning(
+                "other users of this machine can read or change \(open.joined(separator: ", ")): chmod g-w,o-rwx"
+            )
+        }
+        return .ok("only their owners and groups can read \(files.joined(separator: ", "))")
     }
 
     /// Checks the limit to which a server can raise its limit of open files. A service manager may give the server

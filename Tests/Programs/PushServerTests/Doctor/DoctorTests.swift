@@ -438,15 +438,13 @@ import Testing
             var environment = environment
             environment["HTTP_TLS_CERTIFICATE_FILE"] = "\(folder)/certificate.pem"
             environment["HTTP_TLS_PRIVATE_KEY_FILE"] = "\(folder)/key.pem"
-            func examine(days: Int, mode: mode_t = 0o600, key: [UInt8]? = nil) async throws -> Examination.Finding? {
+            func examine(days: Int, key: [UInt8]? = nil) async throws -> Examination.Finding? {
                 let made = try SelfSignedCertificate(days: days)
                 try writeFile(made.certificate, to: "\(folder)/certificate.pem")
                 try writeFile(key ?? made.privateKey, to: "\(folder)/key.pem")
-                chmod("\(folder)/key.pem", mode)
                 return try await Examination(environment)["http.tls"]
             }
             #expect(try await examine(days: 30)?.state == "ok")
-            #expect(try await examine(days: 30, mode: 0o644)?.state == "warning")
             #expect(try await examine(days: 10)?.state == "warning")
             #expect(try await examine(days: 0)?.text == "the certificate has expired: renew it")
             let other = try SelfSignedCertificate().privateKey
@@ -668,6 +666,34 @@ import Testing
             #expect(examination["talk.quota_time_zone"]?.state == "wrong")
             #expect(examination["talk.quota_time_zone"]?.text.contains("does not know the time zone Asia/Soul") == true)
             #expect(examination.code == 1)
+        }
+    }
+
+    @Test("A file with a secret that other users can read or change is a warning")
+    func secretFiles() async throws {
+        try await Self.with { _, _, environment in
+            var environment = environment
+            #expect(try await Examination(environment)["secrets"]?.state == "skipped")
+            let folder = try TemporaryFolder.make()
+            let (key, config) = ("\(folder)/operator.key", "\(folder)/push-server.yaml")
+            try writeFile(Array((environment["OPERATOR_KEY"] ?? "").utf8), to: key)
+            environment["OPERATOR_KEY"] = nil
+            environment["OPERATOR_KEY_FILE"] = key
+            for (mode, state) in [(0o600, "ok"), (0o640, "ok"), (0o604, "warning"), (0o660, "warning")]
+                as [(mode_t, String)]
+            {
+                chmod(key, mode)
+                let finding = try await Examination(environment)["secrets"]
+                #expect(finding?.state == state, "\(String(mode, radix: 8))")
+                #expect(finding?.text.contains(key) == true)
+            }
+            // The settings file counts if it has a secret.
+            chmod(key, 0o600)
+            try writeFile(Array("log:\n  level: info\n".utf8), to: config)
+            chmod(config, 0o644)
+            #expect(try await Examination(environment, ["--config", config])["secrets"]?.state == "ok")
+            try writeFile(Array("feedback:\n  secret: 0123456789abcdef0123456789abcdef\n".utf8), to: config)
+            #expect(try await Examination(environment, ["--config", config])["secrets"]?.text.contains(config) == true)
         }
     }
 
