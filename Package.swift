@@ -294,7 +294,8 @@ let package = Package(
         tests(
             "Service/EndpointsTests",
             [
-                "Endpoints", "HTTPClient", "HTTPServer", "JSON", "KakaoRelay", "KakaoSandbox", "Net", "Postgres",
+                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoRelay", "KakaoSandbox", "Net",
+                "Postgres",
                 "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", httpTypes,
             ]
         ),

@@ -8,6 +8,9 @@ package struct ImageSettings: SettingsGroup {
     /// The maximum size of all stored images together, in bytes.
     package var maximumTotalBytes = 1 << 30
 
+    /// The pace of uploads, which tests change.
+    package var pace = UploadPace()
+
     package init() {}
 
     package static let settings: [Setting<ImageSettings>] = [
@@ -27,6 +30,6 @@ package struct ImageSettings: SettingsGroup {
 
     /// The limits of the files of a request with images.
     package var fileLimits: ReceivedFile.Limits {
-        ReceivedFile.Limits(bytes: maximumBytes, setting: "images.max_bytes")
+        ReceivedFile.Limits(bytes: maximumBytes, setting: "images.max_bytes", pace: pace)
     }
 }

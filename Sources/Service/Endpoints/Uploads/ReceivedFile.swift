@@ -1,3 +1,4 @@
+import EventLoop
 package import HTTPServer
 import HTTPTypes
 import Net
@@ -16,10 +17,12 @@ package struct ReceivedFile: Sendable {
         let bytes: Int
         /// The setting of that limit, for error messages.
         let setting: String
+        let pace: UploadPace
 
-        package init(bytes: Int, setting: String) {
+        package init(bytes: Int, setting: String, pace: UploadPace = UploadPace()) {
             self.bytes = bytes
             self.setting = setting
+            self.pace = pace
         }
     }
 }
@@ -34,7 +37,7 @@ extension Call {
     ///
     /// - Returns: The files in the order of the body, at least one.
     /// - Throws: ``Problem``: 400 for a malformed form, unknown fields, and for no or too many files; 413 for a file that
-    ///   is longer than `limits` allow, at once.
+    ///   is longer than `limits` allow, at once. ``ProtocolError`` 408 for files that arrive too slowly.
     package mutating func files(
         in body: RequestBody,
         _ limits: ReceivedFile.Limits
@@ -46,6 +49,7 @@ extension Call {
         let maximum = limits.bytes * declaration.maximumFiles + 4 * Self.maximumFieldBytes
         if case .fixed(let length) = request.head.framing, length > maximum { throw limits.problem }
         var files: [ReceivedFile]
+        let start = MonotonicTime.now
         if let contentType = request[.contentType], request.contentType == MultipartParser.mediaType {
             var form: CollectedForm
             do throws(MultipartParser.ParseError) {
@@ -57,6 +61,7 @@ extension Call {
             for try await piece in body {
                 length += piece.count
                 guard length <= maximum else { throw limits.problem }
+                try limits.checkPace(length, since: start)
                 try form.receive(piece)
             }
             try form.finish()
@@ -67,6 +72,7 @@ extension Call {
             if case .fixed(let length) = request.head.framing { file.bytes.reserveCapacity(min(length, limits.bytes)) }
             for try await piece in body {
                 guard file.bytes.count + piece.count <= limits.bytes else { throw limits.problem }
+                try limits.checkPace(file.bytes.count + piece.count, since: start)
                 file.bytes += piece
             }
             files = [file]
@@ -160,5 +166,14 @@ extension Call {
 extension ReceivedFile.Limits {
     fileprivate var problem: Problem {
         Problem(of: .contentTooLarge, "A file must have at most \(bytes) bytes (`\(setting)`).")
+    }
+
+    /// Throws if an upload that began at `start` has sent too few bytes.
+    fileprivate func checkPace(_ received: Int, since start: MonotonicTime) throws(ProtocolError) {
+        guard pace.isTooSlow(received, since: start) else { return }
+        throw ProtocolError(
+            .requestTimeout,
+            "Files must arrive at \(pace.bytesPerSecond) bytes a second or faster. Send smaller ones over a slow network."
+        )
     }
 }

@@ -297,7 +297,10 @@ import Testing
 
     @Test("At most four uploads are in memory; a fifth waits for a place, and is answered 503 without one")
     func tooMany() async throws {
-        try await withAppKeyCalls { service in
+        try await withAppKeyCalls {
+            // Longer than the test, on a machine of any speed.
+            $0.sharing.images.pace = UploadPace(grace: .seconds(600))
+        } _: { service in
             let image = TestImage.png()
             let form = MultipartBody(files: [("file", image)])
             let held = try (0..<4).map { _ in
@@ -314,6 +317,29 @@ import Testing
                 #expect(status == "HTTP/1.1 201" || status == "HTTP/1.1 200")
             }
             #expect(try await waiting.status == 201)
+        }
+    }
+
+    @Test("An upload that is slower than the pace is answered 408, and its place is free for others")
+    func slow() async throws {
+        try await withAppKeyCalls {
+            $0.sharing.images.pace = UploadPace(grace: .zero, bytesPerSecond: .max)
+        } _: { service in
+            let form = MultipartBody(files: [("file", TestImage.png())])
+            // More than the places.
+            for _ in 0..<6 {
+                let upload = try RawUpload(
+                    service.api,
+                    Self.path,
+                    length: form.bytes.count,
+                    method: "POST",
+                    type: form.type
+                )
+                try upload.send(Array(form.bytes.prefix(20)))
+                let answer = try await upload.answer()
+                #expect(answer.hasPrefix("HTTP/1.1 408"))
+                #expect(answer.contains("Files must arrive at"))
+            }
         }
     }
 
