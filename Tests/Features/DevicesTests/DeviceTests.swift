@@ -55,6 +55,17 @@ import Testing
         }
     }
 
+    @Test("A lifetime at Kakao beyond any time that PostgreSQL stores is a hundred years")
+    func expiresLate() async throws {
+        var settings = KakaoSandboxSettings()
+        settings.tokenLifetimeDays = .max
+        try await withService(sandbox: settings) { service in
+            let answer = try await service.api.register(1, "token")
+            #expect(answer.text == "36500")
+            #expect(try await service.database.count("devices WHERE expires_at > now() + interval '99 years'") == 1)
+        }
+    }
+
     @Test("Tokens of one or several users are listed in exactly Kakao's format, by GET and by POST")
     func tokens() async throws {
         try await withService { service in

@@ -72,14 +72,15 @@ package enum TokenLifetime: Sendable, Hashable {
 }
 
 extension Kind where Value == TokenLifetime {
-    /// A bare JSON number of days; -1 for a token that never expires.
+    /// A bare JSON number of days; -1 for a token that never expires. More than a hundred years are read as a hundred years,
+    /// so that the end of the lifetime is a time that PostgreSQL can store.
     fileprivate static var tokenLifetime: Kind {
         Kind(
             .integer(-1...Int64.max),
             allowed: "a number of days or -1",
             read: { value throws(InvalidValue) in
                 guard let days = value.integer, days >= -1 else { throw InvalidValue() }
-                return days == -1 ? .never : .days(Int(days))
+                return days == -1 ? .never : .days(Int(min(days, 36_500)))
             },
             write: { $1.value($0.days) }
         )
