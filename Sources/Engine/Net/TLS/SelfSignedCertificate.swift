@@ -9,8 +9,10 @@ package struct SelfSignedCertificate: Sendable {
 
     /// Generates a P-256 key and a certificate for `localhost`, `127.0.0.1` and `::1`, valid for `days` from now.
     ///
+    /// - Parameter hasAlternativeNames: Whether it has these names. Otherwise it has only the common name `localhost`,
+    ///   for which no client may accept it.
     /// - Throws: ``TLSError`` if OpenSSL fails.
-    package init(days: Int = 30) throws {
+    package init(days: Int = 30, hasAlternativeNames: Bool = true) throws {
         guard let key = clibssl_make_p256_key() else { throw TLSError("cannot generate a private key") }
         defer { EVP_PKEY_free(key) }
         guard let certificate = X509_new() else { throw TLSError("out of memory") }
@@ -25,7 +27,9 @@ package struct SelfSignedCertificate: Sendable {
         X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, "localhost", -1, -1, 0)
         X509_set_issuer_name(certificate, name)
         try Self.add(NID_basic_constraints, "critical,CA:TRUE", to: certificate)
-        try Self.add(NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1,IP:::1", to: certificate)
+        if hasAlternativeNames {
+            try Self.add(NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1,IP:::1", to: certificate)
+        }
         guard X509_sign(certificate, key, EVP_sha256()) > 0 else { throw TLSError("cannot sign the certificate") }
         self.certificate = try Self.pem { PEM_write_bio_X509($0, certificate) }
         privateKey = try Self.pem { PEM_write_bio_PrivateKey($0, key, nil, nil, 0, nil, nil) }

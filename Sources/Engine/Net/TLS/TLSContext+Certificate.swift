@@ -15,7 +15,9 @@ extension TLSContext {
     /// Returns whether the certificate is valid for this host, a name or a numeric address.
     package func certificateIsValid(for host: String) -> Bool {
         guard let certificate = SSL_CTX_get0_certificate(pointer) else { return false }
-        return X509_check_host(certificate, host, host.utf8.count, 0, nil) == 1
+        // As clients check it: not by its common name.
+        let flags = UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT)
+        return X509_check_host(certificate, host, host.utf8.count, flags, nil) == 1
             || X509_check_ip_asc(certificate, host, 0) == 1
     }
 

@@ -64,7 +64,11 @@ package final class TLSEngine {
                 throw TLSError("\(name) is not an address")
             }
         } else {
-            SSL_set_hostflags(ssl, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
+            // The names of a certificate are the alternative ones; the common name is text (RFC 9525 §2).
+            SSL_set_hostflags(
+                ssl,
+                UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT)
+            )
             guard SSL_set1_host(ssl, name) == 1, clibssl_set_server_name(ssl, name) == 1 else {
                 throw TLSError("\(name) is not a name")
             }

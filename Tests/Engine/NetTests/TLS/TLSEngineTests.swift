@@ -1,3 +1,5 @@
+import FoundationEssentials
+import TestSupport
 import Testing
 
 @testable import Net
@@ -24,6 +26,44 @@ struct TLSEngineTests {
         var output: [UInt8] = []
         engine.drain(into: &output)
         #expect(output.isEmpty)
+    }
+
+    /// Returns whether a client that trusts a certificate accepts it for `localhost`, and the client's error.
+    private func handshake(_ own: SelfSignedCertificate) throws -> (isAccepted: Bool, failure: String?) {
+        let server = try TLSEngine(TLSContext(certificateChain: own.certificate, privateKey: own.privateKey))
+        let file = "\(try TemporaryFolder.make())/certificate.pem"
+        try Data(own.certificate).write(to: URL(filePath: file))
+        let client = try TLSEngine(
+            TLSContext(trusting: try TrustStore(file: file)),
+            connectingTo: "localhost",
+            resuming: nil
+        )
+        for _ in 0..<10 where !client.isEstablished {
+            for (engine, peer) in [(client, server), (server, client)] {
+                _ = read(engine)
+                var output: [UInt8] = []
+                engine.drain(into: &output)
+                output.withUnsafeBytes { peer.receive($0) }
+            }
+        }
+        return (client.isEstablished, client.failure)
+    }
+
+    @Test("A certificate is accepted for its alternative names, not for its common name")
+    func names() throws {
+        #expect(try handshake(SelfSignedCertificate()).isAccepted)
+        let refused = try handshake(SelfSignedCertificate(hasAlternativeNames: false))
+        #expect(!refused.isAccepted)
+        #expect(refused.failure?.contains("ostname") == true, "\(refused.failure ?? "")")
+    }
+
+    @Test("The certificate of a server is for its alternative names, not for its common name")
+    func ownNames() throws {
+        for hasNames in [true, false] {
+            let own = try SelfSignedCertificate(hasAlternativeNames: hasNames)
+            let context = try TLSContext(certificateChain: own.certificate, privateKey: own.privateKey)
+            #expect(context.certificateIsValid(for: "localhost") == hasNames)
+        }
     }
 
     @Test("Bytes that are not TLS cause an alert and a permanent failure")
