@@ -94,18 +94,21 @@ private struct LogLine {
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// Appends text escaped as in a JSON string, so that no value can begin a new line.
+    /// Appends text escaped as in a JSON string, so that no value can begin a new line, control a terminal, or change the
+    /// order in which the rest of the line is shown.
     private mutating func escaped(_ text: String) {
-        for octet in text.utf8 {
-            switch octet {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-                bytes.append(UInt8(ascii: "\\"))
-                bytes.append(octet)
+        for scalar in text.unicodeScalars {
+            switch scalar.value {
+            case 0x22, 0x5C:
+                append("\\")
+                append(String(scalar))
             case 0x0A: append("\\n")
-            case 0..<0x20, 0x7F:
-                append("\\u00")
-                for digit in [octet >> 4, octet & 15] { append(String(digit, radix: 16)) }
-            default: bytes.append(octet)
+            // The controls of ASCII and of ISO 6429, the separators of lines, and the marks of a direction of writing.
+            case 0..<0x20, 0x7F..<0xA0, 0x061C, 0x200E...0x200F, 0x2028...0x202E, 0x2066...0x2069:
+                let digits = String(scalar.value, radix: 16)
+                append("\\u" + String(repeating: "0", count: 4 - digits.utf8.count) + digits)
+            case ..<0x80: bytes.append(UInt8(truncatingIfNeeded: scalar.value))
+            default: append(String(scalar))
             }
         }
     }

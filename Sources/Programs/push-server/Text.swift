@@ -8,7 +8,7 @@ enum Text {
         var printable = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
             switch scalar.value {
-            case 0..<0x20, 0x7F..<0xA0, 0x202A...0x202E, 0x2066...0x2069: printable.append("?")
+            case 0..<0x20, 0x7F..<0xA0, 0x061C, 0x200E...0x200F, 0x2028...0x202E, 0x2066...0x2069: printable.append("?")
             default: printable.append(scalar)
             }
         }
