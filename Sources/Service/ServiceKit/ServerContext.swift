@@ -102,7 +102,11 @@ package struct ServerContext: Sendable {
             }
         }
         senderControl = SenderControl(pool: self.loops[0].pool)
-        mask = SecretMask(secrets: identity.feedbackSecret.map { [$0.revealed] } ?? [], prefixes: secretPaths)
+        mask = SecretMask(
+            secrets: Self.secrets(identity, kakao),
+            prefixes: secretPaths,
+            beginnings: [OperatorKeyStore.prefix]
+        )
         gate = StartupGate(openPaths: openPaths, passesKakao: journal != nil)
     }
 
@@ -112,13 +116,18 @@ package struct ServerContext: Sendable {
 
     /// Applies the secrets and the limits of reloaded settings.
     package func apply(_ kakao: KakaoSettings, _ identity: IdentitySettings) async {
-        if let secret = identity.feedbackSecret { mask.add(secret.revealed) }
+        for secret in Self.secrets(identity, kakao) { mask.add(secret) }
         currentKakao.withLock { $0 = kakao }
         if adminKey.unmasked != kakao.adminKey.revealed {
             adminKey.replace(by: kakao.adminKey.revealed)
             availability.closeCircuits()
         }
         await self.identity.apply(identity, kakao)
+    }
+
+    /// The secrets that a caller may put into a path: the one that belongs there, and keys by mistake.
+    private static func secrets(_ identity: IdentitySettings, _ kakao: KakaoSettings) -> [String] {
+        [identity.feedbackSecret, identity.operatorKey, kakao.adminKey, kakao.nextAdminKey].compactMap { $0?.revealed }
     }
 
     /// The services of the loop that sends pushes.

@@ -35,9 +35,10 @@ package final class AccessLog: Middleware {
         if let key = request.principal?.keyName { metadata["key"] = "\(key)" }
         let client = request.clientAddress
         if client != request.remoteAddress { metadata["client"] = "\(client.host)" }
+        let shown = request.route == 0 ? mask.masked(unknownPath: path) : mask.masked(path: path)
         logger.log(
             level: level,
-            "\(request.method.rawValue) \(mask.masked(path: path)) \(response.status.code)",
+            "\(request.method.rawValue) \(shown) \(response.status.code)",
             metadata: metadata
         )
     }

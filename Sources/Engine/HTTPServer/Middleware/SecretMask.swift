@@ -7,18 +7,24 @@ package final class SecretMask: Sendable {
     /// The maximum number of percent-decoding rounds. None of the known clients encodes a path twice.
     private static let maximumRounds = 4
     private static let mask = "***"
+    /// The length from which a segment of a path that leads nowhere may be a mistyped or misplaced secret.
+    private static let shortestUnknown = 24
 
     private let secrets: Locked<[String]>
     /// The paths in lower case, without repeated slashes.
     private let prefixes: [String]
+    /// The texts with which secrets begin whose values are unknown.
+    private let beginnings: [String]
 
     /// - Parameters:
     ///   - secrets: The texts to mask. They must be long enough not to occur elsewhere.
     ///   - prefixes: Path prefixes after which everything is masked, because a mistyped secret reveals most of the real
     ///     one.
-    package init(secrets: [String] = [], prefixes: [String] = []) {
+    ///   - beginnings: Texts with which secrets begin: every segment of a path that contains one is masked.
+    package init(secrets: [String] = [], prefixes: [String] = [], beginnings: [String] = []) {
         self.secrets = Locked(secrets.filter { !$0.isEmpty })
         self.prefixes = prefixes
+        self.beginnings = beginnings
     }
 
     /// Adds a text to mask. The earlier ones remain, since requests with them may still arrive.
@@ -45,10 +51,26 @@ package final class SecretMask: Sendable {
                 return prefix + Self.mask
             }
         }
-        let shown = masked(path)
+        var shown = masked(path)
+        if beginnings.contains(where: { Self.contains(shown, $0) }) {
+            shown = Self.masking(shown) { segment in beginnings.contains { Self.contains(String(segment), $0) } }
+        }
         // A path with an encoded secret is masked completely, so that a log line contains no decoded octets.
         let rest = shown == path ? plain : Self.plain(shown)
-        return secrets.withLock { $0 }.contains { Self.contains(rest, $0) } ? Self.mask : shown
+        return (secrets.withLock { $0 } + beginnings).contains { Self.contains(rest, $0) } ? Self.mask : shown
+    }
+
+    /// Returns the path of a request that no route matches, with the secrets masked, and every long segment: someone may have
+    /// pasted a key, even an incomplete one, in the wrong place.
+    package func masked(unknownPath path: String) -> String {
+        Self.masking(masked(path: path)) { $0.utf8.count >= Self.shortestUnknown }
+    }
+
+    /// Returns a path whose segments are masked if `isSecret` says so.
+    private static func masking(_ path: String, _ isSecret: (Substring) -> Bool) -> String {
+        path.split(separator: "/", omittingEmptySubsequences: false)
+            .map { isSecret($0) ? mask : String($0) }
+            .joined(separator: "/")
     }
 
     /// Returns a path without percent-encoding and repeated slashes.

@@ -19,7 +19,7 @@ package struct OperatorKey: Sendable {
 /// The operator keys in PostgreSQL, created by `push-server keys`.
 package struct OperatorKeyStore: Sendable {
     /// The prefix of every operator key. No user's token begins with it.
-    private static let prefix = "kps_"
+    package static let prefix = "kps_"
 
     let pool: PostgresPool
 

@@ -61,7 +61,7 @@ struct AccessLogTests {
         let accessLog = AccessLog(
             logger: log.logger,
             quietPaths: quietPaths,
-            mask: SecretMask(secrets: ["topsecret"], prefixes: ["/kakao/push/feedback/"])
+            mask: SecretMask(secrets: ["topsecret"], prefixes: ["/kakao/push/feedback/"], beginnings: ["kps_"])
         )
         try await withServer(middleware: [accessLog], routes: routes) { server in
             let client = try server.connect()
@@ -107,6 +107,10 @@ struct AccessLogTests {
             ("/x/%74opsecret", "***"), ("/x/%2574op%73ecret", "***"), ("/x/%252574opsecret", "***"),
             ("/topsecret/%74opsecret", "***"), ("/x/top%2Fsecret", "/x/top%2Fsecret"), ("/x/%zz", "/x/%zz"),
             ("/x//y", "/x//y"),
+            // Keys in the wrong place.
+            ("/a/kps_0123", "/a/***"), ("/x/kps_/y", "/x/***/y"), ("/x/%6bps_0123", "***"),
+            ("/x/0123456789abcdef01234567", "/x/***"), ("/0123456789abcdef01234567/y", "/***/y"),
+            ("/x/0123456789abcdef0123456", "/x/0123456789abcdef0123456"),
         ]
     )
     func maskedAnywhere(path: String, logged: String) async throws {
