@@ -128,6 +128,12 @@ import Testing
             "https://shop.example.com\\@evil.example/login/done", "javascript:alert(1)",
             "https://SHOP.example.com/login/done", "https://shop.example.com/login/done?ticket=x",
             "https://shop.example.com/login/done?a=1&st%61te=x", "https://shop.example.com/login/done\r\nX: y",
+            // Names that a framework may read as one of the server's parameters.
+            "https://shop.example.com/login/done?ticket[]=x", "https://shop.example.com/login/done?ticket%5Ba%5D=x",
+            "https://shop.example.com/login/done?+ticket=x", "https://shop.example.com/login/done?%20state=x",
+            "https://shop.example.com/login/done?a=1;ticket=x", "https://shop.example.com/login/done?;ticket=x",
+            "https://shop.example.com/login/done?Ticket=x", "https://shop.example.com/login/done?error.x=y",
+            "https://shop.example.com/login/done?ticket%00=x",
         ]
     )
     func returnAddress(address: String) async throws {

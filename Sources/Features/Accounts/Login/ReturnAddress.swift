@@ -3,7 +3,8 @@ import Net
 /// The address of the service that a user returns to after a login.
 struct ReturnAddress: Sendable {
     private static let maximumBytes = 2048
-    /// The parameters that the server adds. An address that has one could pass a ticket of an attacker to the service.
+    /// The parameters that the server adds. An address that has one could pass a ticket of an attacker to the service, and so
+    /// could one with a name that the service's framework reads as one: `ticket[]`, ` ticket`, `TICKET`.
     private static let reserved: Set<String> = ["ticket", "state", "error"]
 
     /// The address with its query, as the service gave it.
@@ -16,10 +17,27 @@ struct ReturnAddress: Sendable {
     init?(_ text: String, allowed: [String]) {
         guard text.utf8.count <= Self.maximumBytes, Self.isPlain(text),
             allowed.contains(String(text.prefix { $0 != "?" })),
-            let query = try? FormURLEncoded.parse(Array(text.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst())[...]),
-            !query.contains(where: { Self.reserved.contains($0.name) })
+            let query = try? FormURLEncoded.parse(Self.query(of: text)[...]),
+            !query.contains(where: { Self.isReserved($0.name) })
         else { return nil }
         self.text = text
+    }
+
+    /// Returns the query. Some frameworks separate parameters by `;` too, so it counts as `&` here.
+    private static func query(of text: String) -> [UInt8] {
+        text.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst()
+            .map { $0 == UInt8(ascii: ";") ? UInt8(ascii: "&") : $0 }
+    }
+
+    /// Whether a word of a name is reserved. Words end at whatever is neither a letter, a digit, `-` nor `_`.
+    private static func isReserved(_ name: String) -> Bool {
+        name.lowercased().utf8.split { octet in
+            switch octet {
+            case 0x30...0x39, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "_"): false
+            default: true
+            }
+        }
+        .contains { reserved.contains(String(decoding: $0, as: UTF8.self)) }
     }
 
     /// Returns the address with further parameters in its query.
