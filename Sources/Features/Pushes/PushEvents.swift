@@ -27,7 +27,8 @@ final class PushEvents: Service {
     ///
     /// - Parameters:
     ///   - first: The current state of the push.
-    ///   - next: Reads the push again. Returns `nil` if it no longer exists.
+    ///   - next: Reads the push again. Returns `nil` if it no longer exists, or the
+    ///     caller may no longer read it.
     func response(
         _ first: PushSummary,
         on loop: EventLoop,

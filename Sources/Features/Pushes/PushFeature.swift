@@ -66,7 +66,8 @@ package struct PushFeature: Feature {
                 ),
                 settings: { [present] in present.withLock { $0 } },
                 notices: notices,
-                events: events
+                events: events,
+                recheckReading: routes.recheck(.operator(.read))
             )
         )
         routes.add(PushUserRoutes(store: PushUserStore(pool: loop.pool)))

@@ -24,6 +24,8 @@ struct PushRoutes: RouteCollection {
     let settings: @Sendable () -> PushSettings
     let notices: PushNotices
     let events: PushEvents
+    /// Checks again whether a request may read: ``Routes/recheck(_:)``.
+    let recheckReading: @Sendable (Request) async throws -> Void
 
     // MARK: Sending as with Kakao's API
 
@@ -252,7 +254,11 @@ struct PushRoutes: RouteCollection {
 
     @Sendable private func watch(_ call: Call) async throws -> Response {
         let id = try Self.id(call)
-        return events.response(try await push(id), on: call.request.loop) { try await pushes.summary(id) }
+        return events.response(try await push(id), on: call.request.loop) {
+            // The stream ends with its key. The client then connects again, and learns why from the response.
+            do { try await recheckReading(call.request) } catch is Problem { return nil }
+            return try await pushes.summary(id)
+        }
     }
 
     // MARK: Controlling

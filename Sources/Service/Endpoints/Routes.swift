@@ -63,6 +63,15 @@ package struct Routes {
         }
     }
 
+    /// Returns a function that checks again whether a request is admitted, for a response that outlasts the first check: a key may
+    /// have been revoked since.
+    ///
+    /// - Throws: As the check does, the function throws a ``Problem`` for a request that is no longer admitted.
+    package func recheck(_ access: Access) -> @Sendable (Request) async throws -> Void {
+        let check = authorizer.check(access)
+        return { request in try await check?(request)?() }
+    }
+
     /// Returns a handler that records its calls in the audit log, if the operation declares that.
     private func recorded(
         _ declaration: OperationDeclaration,

@@ -1,3 +1,4 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import JSON
@@ -63,6 +64,27 @@ import Testing
             #expect(last["state"] == "done")
             #expect(last == (try await service.api.shown(push)))
             #expect(stream.text.hasSuffix("}\n\n"))
+        }
+    }
+
+    @Test(
+        "A stream ends with its key: when the key is revoked, or loses its scope",
+        arguments: ["revoked_at = now()", "scopes = '{send}'"]
+    )
+    func revoked(change: String) async throws {
+        try await withService { service in
+            let push = try await service.api.create(["everyone": true], gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+            let reader = service.api.with("Bearer \(try await service.operatorKey(.read))")
+            let stream = try RawUpload(reader, "\(push)/events", length: 0, method: "GET")
+            var received = ""
+            while !received.contains("}\n\n"), let piece = await stream.receive(4096) {
+                received += String(decoding: piece, as: UTF8.self)
+            }
+            #expect(received.contains("event: push\ndata: {"))
+            try await service.database.pool.write("UPDATE operator_keys SET \(change)")
+            while let piece = await stream.receive(4096) { received += String(decoding: piece, as: UTF8.self) }
+            // The last chunk: the response is complete.
+            #expect(received.hasSuffix("0\r\n\r\n"))
         }
     }
 
