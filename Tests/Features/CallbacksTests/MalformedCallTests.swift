@@ -102,7 +102,8 @@ import Testing
                 #expect(stored["args"] == item.args)
             }
             // They are in the export, and do not count.
-            #expect(try await service.api.get("/v1/link/callbacks?format=csv").text.contains(",true,"))
+            let export = try await service.api.get("/v1/link/callbacks/export", ["format": "csv", "reason": "a test"])
+            #expect(export.text.contains(",true,"))
             #expect(try await service.database.count("share_events") == 0)
         }
     }
