@@ -97,7 +97,7 @@ struct RecordReader {
             let isCutShort = try isCutShort(gap)
             contents.gaps.append(Gap(range: gap, isDamage: gap.lowerBound < durable || !isCutShort))
         }
-        // What follows the last record is reserved space, which reads as zeros, unless a record was there.
+        // The space after the last record is reserved and reads as zeros. Other bytes are the remains of a record.
         if let used = try usedEnd(after: contents.end) {
             let gap = contents.end..<used
             let isCutShort = try isCutShort(gap)

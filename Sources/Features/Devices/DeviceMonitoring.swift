@@ -33,7 +33,7 @@ struct DeviceMonitoring: Sendable {
     }
 }
 
-/// What is counted about devices.
+/// The incidents with devices that the server counts.
 enum DeviceCount: Sendable {
     /// Kakao refused to deregister a token that it still lists.
     case refusedDeregistration

@@ -302,7 +302,8 @@ actor MessageSender: Service {
         }
         inFlight -= 1
         for (claim, result) in zip(batch.receivers, results) { record(result, of: claim) }
-        // Another server may reach Kakao on another way. The response to a request in flight may show that only one was in vain.
+        // Another server may reach Kakao in another way. But the response to a request in flight may show that only one was in
+        // vain.
         if inFlight == 0, availability.nextCall(.messages) != nil { releaseReady() }
         dispatch()
         // A claim is worth its statements if it is for several requests.

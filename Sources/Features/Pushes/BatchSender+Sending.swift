@@ -72,15 +72,9 @@ extension BatchSender {
         case .uncertain, .notSent:
             break
         }
-        // The response to a request in flight may show that only one was in vain.
-        if inFlight == 0, let next = availability.nextCall(.pushes) { holdBack(until: next) }
-    }
-
-    /// Releases the batches that are not sent yet, because the next call is made alone and not before `time`. Another server may
-    /// reach Kakao on another way.
-    private func holdBack(until time: UInt64) {
-        for push in pushes.values { release(push) }
-        signal.send(after: .milliseconds(Int(time - min(loop.now, time))))
+        // The next request is made alone, and later. Another server may reach Kakao in another way meanwhile. But the response to
+        // a request in flight may show that only one was in vain.
+        if inFlight == 0, availability.nextCall(.pushes) != nil { for push in pushes.values { release(push) } }
     }
 
     /// Pauses the sender because Kakao's quota is exhausted.

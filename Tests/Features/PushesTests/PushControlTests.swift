@@ -19,7 +19,7 @@ import Testing
 
     /// A user whose sends fail temporarily.
     private static let slow: Int64 = 1
-    /// Users for whom Kakao rejects the message.
+    /// Two users. Kakao rejects every message to them.
     private static let refused: Int64 = 2
     private static let alsoRefused: Int64 = 3
 

@@ -15,8 +15,8 @@ final class LoopServer: @unchecked Sendable {
     private static let shortestPause = Duration.milliseconds(50)
     private static let longestPause = Duration.seconds(1)
     private static let crowdedIdleTimeout = Duration.seconds(5)
-    /// The interval in milliseconds at which the connections that may be closed are listed.
-    private static let evictableMilliseconds: UInt64 = 100
+    /// The interval at which the connections that may be closed are listed.
+    private static let evictableInterval = Duration.milliseconds(100)
     /// The number of bytes of a header field that a log line shows.
     private static let shownOfField = 100
 
@@ -206,7 +206,7 @@ final class LoopServer: @unchecked Sendable {
             }
         }
         for server in others { server.loop.execute { _ = server.evict() } }
-        loop.schedule(after: .milliseconds(Int(Self.evictableMilliseconds))) { [weak self] in self?.setAccepting(true) }
+        loop.schedule(after: Self.evictableInterval) { [weak self] in self?.setAccepting(true) }
     }
 
     /// Closes the connection of this loop that has been idle the longest, to make room for another. Connections of trusted proxies,
@@ -216,16 +216,14 @@ final class LoopServer: @unchecked Sendable {
         while true {
             while let (id, idleSince) = evictable.popLast() {
                 guard let connection = connections[id], connection.isEvictable, connection.waitingSince == idleSince
-                else {
-                    continue
-                }
+                else { continue }
                 evictions += 1
                 connection.close()
                 return true
             }
             // Sorting thousands of connections for each new one would cost more than serving it.
             guard loop.now >= nextEvictable else { return false }
-            nextEvictable = loop.now + Self.evictableMilliseconds
+            nextEvictable = loop.now + Self.evictableInterval.wholeMilliseconds
             evictable = connections.filter(\.value.isEvictable).map { ($0.key, $0.value.waitingSince) }
             evictable.sort { $0.idleSince > $1.idleSince }
         }

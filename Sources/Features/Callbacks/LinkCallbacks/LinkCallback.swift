@@ -24,7 +24,7 @@ struct LinkCallback: Sendable {
     let args: [UInt8]
     /// The outcome of the check of the arguments' signature; `nil` if there is none.
     let signature: ShareSigner.Verdict?
-    /// What Kakao sent, if a part of it was not understood. Then ``chatType`` and ``hashChatID`` may be `nil`, and the
+    /// The call as Kakao sent it; `nil` if all of it was understood. Of any other, ``chatType`` and ``hashChatID`` may be `nil`, and the
     /// signature is never valid.
     let raw: String?
     let receivedAt: Date

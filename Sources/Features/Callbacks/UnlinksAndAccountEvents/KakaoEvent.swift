@@ -24,7 +24,7 @@ struct KakaoEvent: Sendable {
     let referrerType: String?
     /// A JSON object: the other parameters of an unlink notice, or all claims of a security event token.
     let payload: [UInt8]
-    /// What Kakao sent, if a part of an unlink notice was not understood.
+    /// An unlink notice as Kakao sent it; `nil` if all of it was understood.
     let raw: String?
     let receivedAt: Date
 

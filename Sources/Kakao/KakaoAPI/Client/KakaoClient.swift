@@ -58,7 +58,7 @@ package struct KakaoClient: Sendable {
             request,
             (operation.name, operation.family, operation.host),
             credential.kind,
-            secrets: { operation.secrets(of: call) + self.secrets(of: credential) },
+            secrets: { self.secrets(of: call, credential) },
             isValid: { response in
                 answer = operation.answer.decode(response.body)
                 return answer != nil
@@ -83,7 +83,7 @@ package struct KakaoClient: Sendable {
             request,
             (operation.name, operation.family, operation.host),
             credential.kind,
-            secrets: { operation.secrets(of: call) + self.secrets(of: credential) },
+            secrets: { self.secrets(of: call, credential) },
             isValid: { $0.body.isEmpty ? operation.answer.schema == nil : reportsNoError($0.body) }
         )
     }
@@ -194,14 +194,16 @@ package struct KakaoClient: Sendable {
         }
     }
 
-    /// The secret of a credential.
-    private func secrets(of credential: KakaoCredential) -> [String] {
-        switch credential {
-        case .adminKey, .adminKeyForUser: [settings.adminKey.unmasked]
-        case .userToken(let token): [token]
-        case .appKey: settings.app.map { [$0.key.unmasked] } ?? []
-        case .none: []
-        }
+    /// Returns the secrets of a request: those of its parameters, and its credential.
+    private func secrets<Call: KakaoCall>(of call: Call, _ credential: KakaoCredential) -> [String] {
+        let key: String? =
+            switch credential {
+            case .adminKey, .adminKeyForUser: settings.adminKey.unmasked
+            case .userToken(let token): token
+            case .appKey: settings.app?.key.unmasked
+            case .none: nil
+            }
+        return Call.operation.secrets(of: call) + [key].compactMap(\.self)
     }
 
     /// The parameters that name the user of a call with the Admin key.

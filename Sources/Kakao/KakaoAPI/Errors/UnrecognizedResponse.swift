@@ -1,7 +1,5 @@
 import HTTPClient
 import HTTPTypes
-import JSON
-import Net
 
 /// A response that does not have Kakao's form: an error without Kakao's code, or a success without the documented body.
 ///
@@ -72,7 +70,7 @@ package struct UnrecognizedResponse: Sendable, Hashable {
 }
 
 extension UnrecognizedResponse: CustomStringConvertible {
-    /// What answered, such as `status 403, text/html, Server: squid, "Access denied"`.
+    /// The response in a line for operators: `status 403, text/html, Server: squid, “Access denied”`.
     package var description: String {
         var parts = ["status \(status)"]
         if let contentType { parts.append(contentType) }
@@ -82,11 +80,4 @@ extension UnrecognizedResponse: CustomStringConvertible {
         if status == 407 { parts.append("a proxy asks for credentials: check kakao.proxy_url") }
         return parts.joined(separator: ", ")
     }
-}
-
-extension HTTPField.Name {
-    fileprivate static let via: HTTPField.Name = {
-        guard let name = HTTPField.Name("Via") else { preconditionFailure("Via is the name of a header field") }
-        return name
-    }()
 }

@@ -75,26 +75,25 @@ package struct Fault: Sendable, Equatable {
 
     /// The error response of the fault.
     var refusal: KakaoRefusal {
-        if kind == .anotherHost {
-            return KakaoRefusal(
-                status: status ?? 403,
-                message: message,
-                retryAfterSeconds: retryAfterSeconds,
-                page: page
-            )
-        }
+        let usualStatus =
+            switch kind {
+            case .down: 503
+            case .anotherHost: 403
+            case .status, .latency, .dropBeforeBody, .dropAfterBody, .receivers: 500
+            }
         return KakaoRefusal(
-            status: status ?? (kind == .down ? 503 : 500),
+            status: status ?? usualStatus,
             code: code,
             oauthError: oauthError,
             message: message,
             retryAfterSeconds: retryAfterSeconds,
-            bodyBytes: bodyBytes
+            bodyBytes: bodyBytes,
+            page: kind == .anotherHost ? page : nil
         )
     }
 }
 
-/// What something that is not Kakao responds: by default the page of a firewall.
+/// The page with which another host responds in Kakao's place; a firewall's by default.
 package struct ForeignPage: Sendable, Equatable {
     package var contentType = "text/html; charset=utf-8"
     package var body = "<html><head><title>Access Denied</title></head><body><h1>Blocked by policy</h1></body></html>\n"

@@ -2,7 +2,7 @@ import EventLoop
 import KakaoAPI
 
 /// Calls to Kakao that are held back together while Kakao refuses them, or while something else responds in its place.
-package enum KakaoCircuit: Sendable, CaseIterable {
+package enum KakaoCircuit: Sendable {
     /// The sending of pushes.
     case pushes
     /// The registration of push tokens.

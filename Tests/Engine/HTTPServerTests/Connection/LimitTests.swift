@@ -15,6 +15,22 @@ private func routes(_ router: inout Router) {
     router.add(.post, "/echo", .immediate { Response(.ok, body: $0.body) })
 }
 
+private let kakao = "GET /kakao HTTP/1.1\r\nHost: a\r\n\r\n"
+
+/// Adds a route whose check exempts the connection.
+private func exempting(_ router: inout Router) {
+    routes(&router)
+    router.add(
+        .get,
+        "/kakao",
+        check: { request in
+            request.exemptsConnection = true
+            return nil
+        },
+        .immediate { _ in .text("kakao") }
+    )
+}
+
 @Suite("Limits", .timeLimit(.minutes(5)))
 struct LimitTests {
     @Test("A body one byte over the limit is refused before it is received")
@@ -83,18 +99,7 @@ struct LimitTests {
             #expect(try await busy.exchange(get).text == "a")
             try await busy.send(Self.begun)
             try await server.waitUntilAllIsRead()
-            var idle: [RawClient] = []
-            for index in 0..<20 {
-                let client = try server.connect()
-                #expect(try await client.exchange(get).text == "a")
-                idle.append(client)
-                // The loop's clock has a resolution of a millisecond.
-                try await Task.sleep(for: .milliseconds(3))
-                guard index >= 3 else { continue }
-                // With one loop, the oldest connection ends; with two loops, one of the older ones.
-                let ended = try await endedConnection(idle.dropLast(), isExact: loops == 1)
-                idle.removeAll { $0 === ended }
-            }
+            try await expectEvictions(server, places: 3, isExact: loops == 1)
             #expect(try await busy.exchange("2").text == "12")
             #expect(await server.server.connections().evicted == 17)
         }
@@ -102,19 +107,6 @@ struct LimitTests {
 
     @Test("At the limit, connections on which Kakao has presented its key are not closed, nor those of trusted proxies")
     func protected() async throws {
-        let exempting: (inout Router) -> Void = { router in
-            routes(&router)
-            router.add(
-                .get,
-                "/kakao",
-                check: { request in
-                    request.exemptsConnection = true
-                    return nil
-                },
-                .immediate { _ in .text("kakao") }
-            )
-        }
-        let kakao = "GET /kakao HTTP/1.1\r\nHost: a\r\n\r\n"
         try await withServer(settings { $0.maximumConnections = 2 }, routes: exempting) { server in
             let exempt = try server.connect()
             #expect(try await exempt.exchange(kakao).text == "kakao")
@@ -231,19 +223,24 @@ struct LimitTests {
             let head = "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
             #expect(try await busy.exchange(head).status == 100)
             try await busy.send("1")
-            var idle: [RawClient] = []
-            for index in 0..<20 {
-                let client = try server.connect()
-                #expect(try await client.exchange(get).text == "a")
-                idle.append(client)
-                // The loop's clock has a resolution of a millisecond.
-                try await Task.sleep(for: .milliseconds(3))
-                guard index >= 2 else { continue }
-                // With one loop, the oldest connection ends; with two loops, one of the older ones.
-                let ended = try await endedConnection(idle.dropLast(), isExact: loops == 1)
-                idle.removeAll { $0 === ended }
-            }
+            try await expectEvictions(server, places: 2, isExact: loops == 1)
             #expect(try await busy.exchange("2").text == "12")
+        }
+    }
+
+    /// Opens 20 connections that become idle, and expects that each beyond the free places closes the oldest one; with several
+    /// loops, one of the older ones.
+    private func expectEvictions(_ server: TestServer, places: Int, isExact: Bool) async throws {
+        var idle: [RawClient] = []
+        for index in 0..<20 {
+            let client = try server.connect()
+            #expect(try await client.exchange(get).text == "a")
+            idle.append(client)
+            // The loop's clock has a resolution of a millisecond.
+            try await Task.sleep(for: .milliseconds(3))
+            guard index >= places else { continue }
+            let ended = try await endedConnection(idle.dropLast(), isExact: isExact)
+            idle.removeAll { $0 === ended }
         }
     }
 
@@ -258,20 +255,7 @@ struct LimitTests {
 
     @Test("Connections exempted by a check are not counted, and not closed to make room")
     func exempted() async throws {
-        let exempting: (inout Router) -> Void = { router in
-            routes(&router)
-            router.add(
-                .get,
-                "/kakao",
-                check: { request in
-                    request.exemptsConnection = true
-                    return nil
-                },
-                .immediate { _ in .text("kakao") }
-            )
-        }
         try await withServer(settings { $0.maximumConnectionsPerAddress = 1 }, routes: exempting) { server in
-            let kakao = "GET /kakao HTTP/1.1\r\nHost: a\r\n\r\n"
             var exempt: [RawClient] = []
             for _ in 0..<10 {
                 let client = try server.connect()

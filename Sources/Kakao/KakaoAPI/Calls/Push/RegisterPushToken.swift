@@ -72,8 +72,8 @@ package enum TokenLifetime: Sendable, Hashable {
 }
 
 extension Kind where Value == TokenLifetime {
-    /// A bare JSON number of days; -1 for a token that never expires. More than a hundred years are read as a hundred years,
-    /// so that the end of the lifetime is a time that PostgreSQL can store.
+    /// A bare JSON number of days; -1 for a token that never expires. More than a hundred years are read as a hundred years:
+    /// PostgreSQL cannot store every later time.
     fileprivate static var tokenLifetime: Kind {
         Kind(
             .integer(-1...Int64.max),
