@@ -85,6 +85,9 @@ CREATE TABLE pushes (
     -- The number of users that could be sent at the time `rate_at`, under `users_per_second`.
     rate_users          float8      NOT NULL DEFAULT 0,
     rate_at             timestamptz NOT NULL DEFAULT now(),
+    -- PostgreSQL has lost parts of the push whose batches were sent. The batches below this number that are prepared again may
+    -- have been sent. NULL if no part is lost.
+    presumed_until      integer,
     -- Set while a retry is being prepared: the batches with numbers above `retry_position` and below `retry_end` have
     -- yet to be reset.
     retry_position      integer,

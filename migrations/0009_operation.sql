@@ -10,7 +10,11 @@ CREATE TABLE work_leases (
     -- The server that holds the lease: its machine, its `version`, and its start (`started_at`).
     host                text        NOT NULL DEFAULT '',
     version             text        NOT NULL DEFAULT '',
-    started_at          timestamptz NOT NULL DEFAULT now()
+    started_at          timestamptz NOT NULL DEFAULT now(),
+    -- The process that holds it, and the run of PostgreSQL (functions/database_run.sql) that this process has compared with
+    -- what it knows. Nothing of a queue is claimed while a lease has another run. NULL for a version that does not compare.
+    process             uuid,
+    checked_run         text
 );
 
 -- One row: whether pushes and KakaoTalk messages are sent. The statements that claim work lock it (`FOR SHARE`), and claim
@@ -27,6 +31,8 @@ CREATE TABLE sender (
     -- unless it does.
     halted_at           timestamptz,
     halt_reason         text,
+    -- When a server last found that PostgreSQL had lost commits; NULL for never.
+    commits_lost_at     timestamptz,
     -- The transaction of the latest change (0007_webhooks.sql), and its time in `event_at`.
     event_xid           xid8,
     event_at            timestamptz,

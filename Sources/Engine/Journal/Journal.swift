@@ -157,6 +157,9 @@ package final class Journal: @unchecked Sendable {
         onAppend.withLock { $0 = body }
     }
 
+    /// The directory.
+    package var path: String { directory.path }
+
     package var status: Status {
         state.withLock { state in
             Status(

@@ -75,12 +75,14 @@ package struct MessageFeature: Feature {
             friends: FriendsLists(pool: loop.pool, kakao: kakao, tokens: tokens),
             availability: server.availability,
             requestsPerSecond: settings.requestsPerSecond,
+            commits: server.lostCommits,
             intervals: settings.intervals,
             notices: notices,
             receivers: receivers.on(loop.loop),
             progress: progress,
             logger: server.logger
         )
+        server.lostCommits.register("receivers") { try await sender.restoreReceivers() }
         return [sender, notices.servers.worker(logger: server.logger)]
     }
 

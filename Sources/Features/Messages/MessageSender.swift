@@ -51,6 +51,10 @@ actor MessageSender: Service {
     private var resolving = 0
     /// The messages that may have no open receivers left.
     private var possiblyFinished: Set<UUID> = []
+    /// Whom this server has reached, in case PostgreSQL loses it.
+    private var known = KnownReceivers()
+    /// Whether nothing is sent because `known` is being compared with the database.
+    private var isRestoring = false
     private var isStopping = false
     private var whenIdle: CheckedContinuation<Void, Never>?
     /// Whether there was anything to do for any server when the lease was last renewed.
@@ -65,6 +69,7 @@ actor MessageSender: Service {
         friends: FriendsLists,
         availability: KakaoAvailability,
         requestsPerSecond: Int,
+        commits: LostCommits,
         intervals: WorkIntervals,
         notices: MessageNotices,
         receivers: LoopCounts<ReceiverState>.Own,
@@ -82,7 +87,14 @@ actor MessageSender: Service {
         self.logger = logger
         self.requestsPerSecond = requestsPerSecond
         rateLimit = RateLimit(perSecond: requestsPerSecond, now: 0)
-        work = WorkQueue(loop: loop, store: store, intervals: intervals, progress: progress, logger: logger)
+        work = WorkQueue(
+            loop: loop,
+            store: store,
+            commits: commits,
+            intervals: intervals,
+            progress: progress,
+            logger: logger
+        )
     }
 
     // MARK: Life
@@ -185,6 +197,22 @@ actor MessageSender: Service {
         for claim in try await work.reconcile(store.open, \.id) { record(.notSent, of: claim) }
     }
 
+    /// Compares whom this server has reached with the database, which may have lost it, and stores again what is missing. Waits
+    /// until the requests in flight have completed.
+    ///
+    /// - Returns: The number of receivers whose result was missing.
+    func restoreReceivers() async throws -> Int {
+        isRestoring = true
+        defer {
+            isRestoring = false
+            searchNow()
+        }
+        // Their claims may be lost.
+        releaseReady()
+        while inFlight + pendingWrites > 0 { try await loop.sleep(for: .milliseconds(20)) }
+        return try await store.restore(known)
+    }
+
     private func becomeIdle() async {
         if inFlight + pendingWrites + resolving > 0 { await withCheckedContinuation { whenIdle = $0 } }
     }
@@ -251,6 +279,7 @@ actor MessageSender: Service {
             for claim in batch.receivers { work.track(claim.id) }
             ready.append(batch)
         }
+        if isRestoring { releaseReady() }
         work.progress.recordSuccess()
         return !claimed.isEmpty
     }
@@ -282,7 +311,7 @@ actor MessageSender: Service {
     // MARK: Sending
 
     private func dispatch() {
-        while !isStopping, inFlight < Self.maxRequestsInFlight, let lease = work.lease,
+        while !isStopping, !isRestoring, inFlight < Self.maxRequestsInFlight, let lease = work.lease,
             lease.maySend(at: EventLoop.milliseconds()), rateLimit.available(at: EventLoop.milliseconds()) > 0,
             !ready.isEmpty, availability.admits(.messages), let batch = ready.popFirst()
         {
@@ -316,6 +345,7 @@ actor MessageSender: Service {
 
     /// Stores what became of a receiver, in the background.
     private func record(_ result: ReceiverResult, of claim: ReceiverClaim) {
+        known.record(result, of: claim, at: loop.now)
         pendingWrites += 1
         Task(executorPreference: loop) { await self.write(result, of: claim) }
     }

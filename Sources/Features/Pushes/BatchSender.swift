@@ -48,6 +48,13 @@ actor BatchSender: Service {
     /// Batches that were sent at their first attempt and whose results are not being stored yet.
     var sent: [BatchClaim] = []
     var isWritingSent = false
+    private let stateDirectory: String?
+    /// The last claim, for a process that was killed; `nil` without a directory.
+    private var claimFile: ClaimFile?
+    /// What this server has sent, in case PostgreSQL loses it.
+    var known = KnownBatches()
+    /// Whether nothing is sent because `known` is being compared with the database.
+    private var isRestoring = false
     private var isStopping = false
     private var whenIdle: CheckedContinuation<Void, Never>?
 
@@ -68,6 +75,7 @@ actor BatchSender: Service {
     ///   - maxRequestsInFlight: The maximum number of requests in flight.
     ///   - requestsPerSecond: Returns the maximum number of requests begun per second; `nil` for no limit.
     ///   - notices: Signals that there is something to send.
+    ///   - stateDirectory: A directory that outlives the process, for its last claim; `nil` for none.
     ///   - users: Counts users by the final state of their batch.
     ///   - progress: Records whether the sender makes progress.
     init(
@@ -79,6 +87,8 @@ actor BatchSender: Service {
         returnURL: @escaping @Sendable () -> String?,
         maxRequestsInFlight: Int,
         requestsPerSecond: @escaping @Sendable () -> Int?,
+        commits: LostCommits,
+        stateDirectory: String?,
         intervals: WorkIntervals,
         notices: PushNotices,
         users: LoopCounts<BatchState>.Own,
@@ -93,8 +103,16 @@ actor BatchSender: Service {
         self.availability = availability
         self.returnURL = returnURL
         self.maxRequestsInFlight = maxRequestsInFlight
-        work = WorkQueue(loop: loop, store: store, intervals: intervals, progress: progress, logger: logger)
+        work = WorkQueue(
+            loop: loop,
+            store: store,
+            commits: commits,
+            intervals: intervals,
+            progress: progress,
+            logger: logger
+        )
         quotaWait = intervals.quotaWait
+        self.stateDirectory = stateDirectory
         self.requestsPerSecond = requestsPerSecond
         self.logger = logger
         self.notices = notices
@@ -118,6 +136,7 @@ actor BatchSender: Service {
 
     private func sendUntilStopped() async {
         await withTaskCancellationHandler {
+            await openClaimFile()
             let leasing = Task(executorPreference: loop) { await self.keepLease() }
             while !isStopping {
                 await pass()
@@ -129,12 +148,27 @@ actor BatchSender: Service {
             try? await endFinished()
             leasing.cancel()
             await leasing.value
-            await work.releaseLease {
+            let isReleased = await work.releaseLease {
                 try await reconcile()
                 await becomeIdle()
             }
+            if isReleased { await claimFile?.remove() }
         } onCancel: {
             loop.execute { self.assumeIsolated { $0.work.stopRetryingWrites() } }
+        }
+    }
+
+    /// Settles the last claims of processes that were killed, and opens a file for the claims of this one.
+    private func openClaimFile() async {
+        guard let stateDirectory else { return }
+        do {
+            try await ClaimFile.settle(in: stateDirectory) { try await store.settle($0) }
+            claimFile = try ClaimFile(in: stateDirectory)
+        } catch {
+            logger.warning(
+                "Claims of an earlier process not settled: if PostgreSQL has lost commits meanwhile, unfinished pushes are presumed sent",
+                metadata: ["error": "\(String(reflecting: error))"]
+            )
         }
     }
 
@@ -213,6 +247,19 @@ actor BatchSender: Service {
     /// Releases the batches that are open under the lease although this server has not received their claim.
     private func reconcile() async throws {
         for claim in try await work.reconcile(store.open, \.id) { record(.notSent, of: claim) }
+    }
+
+    /// Compares what this server has sent with the database, which may have lost it, and stores again what is missing. Waits until
+    /// the requests in flight have completed.
+    ///
+    /// - Returns: The number of batches whose result was missing.
+    func restoreBatches() async throws -> Int {
+        isRestoring = true
+        defer { isRestoring = false }
+        // Their claims may be lost.
+        for push in pushes.values { release(push) }
+        while inFlight + pendingWrites > 0 { try await loop.sleep(for: .milliseconds(20)) }
+        return try await store.restore(known)
     }
 
     private func becomeIdle() async {
@@ -381,6 +428,9 @@ actor BatchSender: Service {
             shares.map { BatchStore.Share(pushID: $0.push.push.id, batches: $0.batches) },
             lease: lease.id
         )
+        if let last = claimed.batches.last {
+            await claimFile?.write(ClaimFile.Claim(lease: lease.id, last.id))
+        }
         guard enqueue(claimed, under: lease) else { return false }
         let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
         for (push, batches) in shares {
@@ -411,6 +461,7 @@ actor BatchSender: Service {
             work.track(claim.id)
             self.claimed += 1
         }
+        if isRestoring { for push in pushes.values { release(push) } }
         // The message was rejected while these batches were being claimed.
         for push in ready where push.splits != push.splitsAtClaim && push.isMessageInDoubt { release(push) }
         return true
@@ -434,7 +485,9 @@ actor BatchSender: Service {
     func dequeueNext() -> BatchClaim? {
         // The clock is read again, because the lease may have expired during a stall.
         let now = EventLoop.milliseconds()
-        guard let lease = work.lease, lease.maySend(at: now), now >= pausedUntil, !isStopping else { return nil }
+        guard let lease = work.lease, lease.maySend(at: now), now >= pausedUntil, !isStopping, !isRestoring else {
+            return nil
+        }
         let limit = availability.nextCall(.pushes) == nil ? maxRequestsInFlight : 1
         while inFlight < limit, pendingWrites < Self.maxPendingWrites, !ready.isEmpty {
             if rateLimit?.available(at: now) == 0 { return nil }

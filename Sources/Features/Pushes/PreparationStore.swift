@@ -109,7 +109,8 @@ struct PreparationStore: Sendable {
 // MARK: Statements
 
 /// Lists the pushes that are to be prepared, the oldest first. A push that leaves out the users of others waits until it
-/// is known who they are. Advertising waits for its hours, so that a consent that is withdrawn before them counts.
+/// is known who they are. Advertising waits for its hours, so that a consent that is withdrawn before them counts. All wait until
+/// all servers know what a new run of PostgreSQL has lost.
 struct ListPreparations: PostgresStatement {
     static let sql: SQL = """
         SELECT id, user_ids IS NOT NULL, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
@@ -124,6 +125,7 @@ struct ListPreparations: PostgresStatement {
             )
             AND (excluded_pushes IS NULL OR push_waits_for(excluded_pushes, prepared_at, finished_at) = '{}')
             AND (kind IS DISTINCT FROM 'advertising' OR to_testers OR advertising_ends($2) IS NOT NULL)
+            AND (SELECT commits_are_checked('pushes'))
         ORDER BY id
         LIMIT $1
         """

@@ -85,12 +85,15 @@ package struct PushFeature: Feature {
             returnURL: { [server] in server.returnURL.withLock { $0 } },
             maxRequestsInFlight: server.kakao.maximumConcurrentRequests,
             requestsPerSecond: { [server] in server.kakao.requestsPerSecond },
+            commits: server.lostCommits,
+            stateDirectory: server.stateDirectory,
             intervals: settings.intervals,
             notices: notices,
             users: users.on(sending.loop),
             progress: progress,
             logger: server.logger
         )
+        server.lostCommits.register("batches") { try await sender.restoreBatches() }
         let preparer = PushPreparer(
             store: PreparationStore(pool: background.pool, settings: present),
             notices: notices,

@@ -1,5 +1,5 @@
 package import Endpoints
-import Postgres
+package import Postgres
 package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
@@ -56,7 +56,13 @@ package struct StatusFeature: Feature {
         return [
             server.availability.callCounter(on: background, logger: server.logger),
             server.senderControl.haltRecorder(server.availability, on: background.loop, logger: server.logger),
+            server.lostCommits.worker(),
         ]
+    }
+
+    /// A new connection of the listener may be one to a PostgreSQL that has lost commits.
+    package func receive(_ event: PostgresListener.Event) {
+        if case .listening = event { server.lostCommits.checkNow() }
     }
 
     package var retentions: [Retention] {

@@ -71,6 +71,7 @@ actor WebhookDeliverer: Service {
         sender: WebhookSender,
         sources: [WebhookSource],
         types: WebhookTypes,
+        commits: LostCommits,
         intervals: WebhookIntervals,
         notices: WebhookNotices,
         outcomes: LoopCounts<WebhookOutcome>.Own,
@@ -89,6 +90,7 @@ actor WebhookDeliverer: Service {
         work = WorkQueue(
             loop: loop,
             store: store,
+            commits: commits,
             intervals: intervals.work,
             progress: WorkProgress(),
             logger: logger

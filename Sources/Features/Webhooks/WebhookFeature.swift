@@ -111,6 +111,7 @@ package struct WebhookFeature: Feature {
             sender: endpoint.sender,
             sources: endpoint.sources,
             types: settings.types,
+            commits: server.lostCommits,
             intervals: settings.intervals,
             notices: endpoint.notices,
             outcomes: outcomes.on(background.loop),

@@ -30,8 +30,12 @@ package struct ServerContext: Sendable {
     package let monitoring = Monitoring()
     /// The switch that stops all that is sent. Features register their senders.
     package let senderControl: SenderControl
+    /// Finds out whether PostgreSQL has lost commits. Features register what they know of theirs.
+    package let lostCommits: LostCommits
     /// The journal of calls from Kakao; `nil` if none is configured.
     package let journal: Journal?
+    /// The directory for what is to outlive the process: that of the journal. `nil` if none is configured.
+    package var stateDirectory: String? { journal?.path }
     /// The journal of account events that could not be verified yet; `nil` without a journal.
     package let unverifiedEvents: Journal?
     package let gate: StartupGate
@@ -102,6 +106,12 @@ package struct ServerContext: Sendable {
             }
         }
         senderControl = SenderControl(pool: self.loops[0].pool)
+        lostCommits = LostCommits(
+            pool: self.loops[0].pool,
+            control: senderControl,
+            monitoring: monitoring,
+            logger: logger
+        )
         mask = SecretMask(
             secrets: Self.secrets(identity, kakao),
             prefixes: secretPaths,

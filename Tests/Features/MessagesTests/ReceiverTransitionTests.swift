@@ -170,6 +170,10 @@ private struct StoredReceiver {
         case .loseResponse: try await store.record(.unknown(.noResponse, of: claim, message), of: claim)
         case .reclaim, .abandon:
             try await pool.withTransaction { _ = try await store.reclaim([lease], in: $0) }
+        case .restore, .presume:
+            var known = KnownReceivers()
+            known.record(event == .restore ? .sent : .unknown(.noResponse, of: claim, message), of: claim, at: 0)
+            _ = try await store.restore(known)
         case .skip: _ = try await pool.write(ExpireMessages(limit: 10)) as [Int64]
         }
     }

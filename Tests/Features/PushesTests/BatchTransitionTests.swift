@@ -32,7 +32,7 @@ import Testing
 
     @Test("A batch in flight changes only under its lease and for its claim", arguments: BatchEvent.allCases)
     func guards(event: BatchEvent) async throws {
-        guard event.transitions[.sending] != nil, event != .reclaim, event != .abandon else { return }
+        guard event.transitions[.sending] != nil, event.isBoundToClaim else { return }
         try await TestDatabase.with { database in
             for later in ["lease = gen_random_uuid()", "claims = claims + 1"] {
                 let batch = StoredBatch(store: BatchStore(pool: database.pool))
@@ -108,7 +108,7 @@ private struct StoredBatch {
     }
 
     func insert(_ state: BatchState, of event: BatchEvent) async throws {
-        let delivery: Delivery = event == .abandon ? .atMostOnce : .atLeastOnce
+        let delivery: Delivery = event == .abandon || event == .presumeUncertain ? .atMostOnce : .atLeastOnce
         let isRetried = event == .retry || event == .retryUncertain
         try await store.acquire(lease, for: .seconds(20))
         try await store.pool.write(
@@ -166,6 +166,10 @@ private struct StoredBatch {
         case .reclaim, .abandon:
             try await store.pool.write("UPDATE work_leases SET ends_at = now() WHERE id = $1", [.uuid(lease)])
             _ = try await store.reclaim(except: UUID())
+        case .restore, .presume, .presumeUncertain:
+            var known = KnownBatches()
+            known.record(event == .restore ? .sent : .uncertain(error), of: claim, at: 0)
+            _ = try await store.restore(known)
         case .retry, .retryUncertain:
             _ = try await PreparationStore(pool: store.pool).retryBatches(of: pushID)
         }
@@ -173,6 +177,14 @@ private struct StoredBatch {
 }
 
 extension BatchEvent {
+    /// Whether the event changes a batch in flight only under its lease and for its claim.
+    fileprivate var isBoundToClaim: Bool {
+        switch self {
+        case .reclaim, .abandon, .restore, .presume, .presumeUncertain: false
+        default: true
+        }
+    }
+
     /// The columns that the event sets.
     fileprivate var columns: Set<String> {
         let answer: Set = ["kakao_status", "kakao_code", "kakao_message"]
@@ -183,6 +195,8 @@ extension BatchEvent {
         case .release: answer.union(["state", "next_attempt_at", "lease", "attempts", "finished_at"])
         case .split: answer.union(["state", "next_attempt_at", "lease", "attempts", "origin", "user_ids", "users"])
         case .reclaim, .abandon: answer.union(["state", "next_attempt_at", "lease", "finished_at", "may_repeat"])
+        case .restore, .presume, .presumeUncertain:
+            answer.union(["state", "next_attempt_at", "lease", "finished_at", "may_repeat"])
         case .retry, .retryUncertain: ["state", "attempts", "next_attempt_at", "finished_at", "may_repeat"]
         }
     }

@@ -51,11 +51,12 @@ struct ClaimReceivers: PostgresStatement {
             WHERE id = $1
             FOR KEY SHARE
         ),
-        -- Waits for a stop that is being committed.
+        -- Waits for a stop that is being committed, and until all servers know what a new run of PostgreSQL has lost.
         running AS MATERIALIZED (
             SELECT 1
             FROM sender
             WHERE stopped_at IS NULL
+                AND commits_are_checked('messages')
             FOR SHARE
         ),
         today AS (

@@ -48,6 +48,10 @@ enum ReceiverEvent: CaseIterable, Sendable {
     case reclaim
     /// The server stopped, and the message is sent at most once: ``ReclaimReceivers``.
     case abandon
+    /// PostgreSQL has lost that Kakao has reached the receiver: ``RestoreReceivers``.
+    case restore
+    /// PostgreSQL has lost that the receiver may have been reached: ``RestoreReceivers``.
+    case presume
     /// The message is canceled or expires: ``CancelMessage``, ``ExpireMessages``.
     case skip
 
@@ -56,6 +60,7 @@ enum ReceiverEvent: CaseIterable, Sendable {
         switch self {
         case .resolve: [.pending]
         case .exclude, .claim, .wait, .exceed, .skip: [.pending, .waiting]
+        case .restore, .presume: [.pending, .waiting, .sending]
         case .accept, .postpone, .release, .fail, .loseResponse, .skipResult, .reclaim, .abandon: [.sending]
         }
     }
@@ -67,7 +72,8 @@ enum ReceiverEvent: CaseIterable, Sendable {
         case .claim: [.sending]
         case .wait: [.waiting]
         case .postpone: [.pending, .waiting]
-        case .accept: [.sent]
+        case .accept, .restore: [.sent]
+        case .presume: [.pending, .uncertain, .skipped]
         case .exclude, .exceed, .fail: [.failed]
         case .loseResponse, .abandon: [.uncertain]
         case .skip, .skipResult: [.skipped]

@@ -38,6 +38,12 @@ enum BatchEvent: CaseIterable, Sendable {
     case reclaim
     /// The server's lease expires, and the push is sent at most once: ``ReclaimBatches``.
     case abandon
+    /// PostgreSQL has lost the result of a batch that Kakao has accepted: ``RestoreBatches``.
+    case restore
+    /// PostgreSQL has lost the result of a batch that Kakao may have accepted: ``RestoreBatches``.
+    case presume
+    /// PostgreSQL has lost the result of a batch that Kakao may have accepted, and the push is sent at most once: ``RestoreBatches``.
+    case presumeUncertain
     /// An operator retries the failed batches of the push: ``RetryBatches``.
     case retry
     /// An operator retries the failed and uncertain batches of the push: ``RetryBatches``.
@@ -51,6 +57,9 @@ enum BatchEvent: CaseIterable, Sendable {
         case .postpone, .release, .split, .reclaim: [.sending: .waiting]
         case .fail: [.sending: .failed]
         case .loseResponse, .abandon: [.sending: .uncertain]
+        case .restore: [.waiting: .sent, .sending: .sent]
+        case .presume: [.waiting: .waiting, .sending: .waiting]
+        case .presumeUncertain: [.waiting: .uncertain, .sending: .uncertain]
         case .retry: [.failed: .waiting]
         case .retryUncertain: [.failed: .waiting, .uncertain: .waiting]
         }

@@ -38,11 +38,13 @@ struct ClaimBatches: PostgresStatement {
                 AND ends_at > now()
             FOR KEY SHARE
         ),
-        -- Waits for a stop that is being committed. A lease is valid, and claims nothing, while the sender is stopped.
+        -- Waits for a stop that is being committed. A lease is valid, and claims nothing, while the sender is stopped, or until all
+        -- servers know what a new run of PostgreSQL has lost.
         running AS MATERIALIZED (
             SELECT 1
             FROM sender
             WHERE stopped_at IS NULL
+                AND commits_are_checked('pushes')
             FOR SHARE
         ),
         -- The number of users of each rate-limited push that may be sent to now. One server claims of such a push at a time.

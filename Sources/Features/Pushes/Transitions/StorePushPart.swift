@@ -21,6 +21,9 @@ extension PreparationStore {
 /// Stores the users of a page as a part of a push, unless the push's cursor has moved. Returns a row if it is stored.
 ///
 /// The last part halts the push if it has more users than are allowed. ``ClaimBatches`` claims nothing of such a push before.
+///
+/// If PostgreSQL has lost a part whose batches were sent (``PresumeBatches``), those of this part may have been sent, and get
+/// rows of their own at once.
 struct StorePushPart: PostgresStatement {
     static let sql: SQL = """
         WITH push AS (
@@ -48,14 +51,37 @@ struct StorePushPart: PostgresStatement {
                 AND prepared_at IS NULL
                 AND state = ANY ($9)
                 AND (state <> 'scheduled' OR send_at <= now())
-            RETURNING batch_users, next_number, reason
+                AND commits_are_checked('pushes')
+            RETURNING batch_users, next_number, reason, delivery, presumed_until
         ),
         part AS (
-            INSERT INTO push_parts (push_id, number, batch_users, batches, ids, id_bytes)
-            SELECT $1, next_number - batches, batch_users, batches, $7, $8
+            INSERT INTO push_parts (push_id, number, batch_users, batches, ids, id_bytes, claimed)
+            SELECT $1, next_number - batches, batch_users, batches, $7, $8,
+                CASE WHEN next_number - batches < presumed_until THEN batches ELSE 0 END
             FROM push
             CROSS JOIN LATERAL (SELECT ($6 + batch_users - 1) / batch_users AS batches) AS part
             WHERE batches > 0
+            RETURNING number, batches, claimed
+        ),
+        presumed AS (
+            INSERT INTO push_batches (push_id, number, users, state, attempts, may_repeat, finished_at, kakao_message)
+            SELECT $1, number + place, LEAST(batch_users, $6 - place * batch_users), kept.state, 1, kept.state = 'waiting',
+                CASE WHEN kept.state = 'uncertain' THEN now() END, '\(RestoreBatches.lostRecord)'
+            FROM push
+            CROSS JOIN part
+            CROSS JOIN LATERAL (SELECT CASE delivery WHEN 'at_least_once' THEN 'waiting' ELSE 'uncertain' END AS state) AS kept
+            CROSS JOIN generate_series(0, claimed - 1) AS place
+            RETURNING state, users
+        ),
+        counted AS (
+            INSERT INTO push_counts AS counts (push_id, slot, state, users, batches)
+            SELECT $1, -2, state, sum(users), count(*)
+            FROM presumed
+            WHERE state = 'uncertain'
+            GROUP BY state
+            ON CONFLICT (push_id, slot, state) DO UPDATE
+            SET users = counts.users + excluded.users,
+                batches = counts.batches + excluded.batches
         )
         SELECT reason
         FROM push

@@ -67,8 +67,19 @@ package final class SenderControl: Sendable {
         return try await notifyAndRead()
     }
 
-    private func notifyAndRead() async throws -> Stop? {
+    /// Stops the sender because PostgreSQL has lost commits, and records when.
+    func recordLoss(reason: String, by name: String) async throws {
+        _ = try await pool.write(RecordLostCommits(reason: reason, by: name)) as Int
+        _ = try await notifyAndRead()
+    }
+
+    /// Wakes the senders of all servers.
+    func changed() {
         for observer in observers.withLock({ $0 }) { observer() }
+    }
+
+    private func notifyAndRead() async throws -> Stop? {
+        changed()
         webhooks.changed()
         await query.invalidate()
         return try await Self.read(pool)
@@ -119,6 +130,22 @@ struct StopSender: PostgresStatement {
             reason = $1,
             stopped_by = $2
         WHERE stopped_at IS NULL
+        """
+
+    let reason: String
+    let by: String
+
+    var parameters: [PostgresValue] { [.text(reason), .text(by)] }
+}
+
+/// Stops the sender, and records that commits were lost. A sender that is stopped already remains so, for the earlier reason.
+struct RecordLostCommits: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE sender
+        SET commits_lost_at = now(),
+            stopped_at = COALESCE(stopped_at, now()),
+            reason = COALESCE(reason, $1),
+            stopped_by = COALESCE(stopped_by, $2)
         """
 
     let reason: String

@@ -45,6 +45,7 @@ package final class WorkQueue {
     package let progress: WorkProgress
     private let loop: EventLoop
     private let store: any WorkStore
+    private let commits: LostCommits
     private let logger: Logger
     private let leaseSignal: Signal
 
@@ -66,12 +67,14 @@ package final class WorkQueue {
     package init(
         loop: EventLoop,
         store: any WorkStore,
+        commits: LostCommits,
         intervals: WorkIntervals,
         progress: WorkProgress,
         logger: Logger
     ) {
         self.loop = loop
         self.store = store
+        self.commits = commits
         self.intervals = intervals
         self.progress = progress
         self.logger = logger
@@ -108,7 +111,7 @@ package final class WorkQueue {
         }
         // Each attempt uses a new id, so that nothing is claimed under an id whose response was lost.
         let lease = WorkLease(requestedAt: start, intervals)
-        try await store.acquire(lease.id, for: intervals.lease)
+        try await store.acquire(lease.id, for: intervals.lease, commits)
         self.lease = lease
         hasLostClaim = false
         nextReconciliation = loop.now + intervals.renewal.wholeMilliseconds
@@ -129,18 +132,19 @@ package final class WorkQueue {
     /// Releases the lease, and before that the work of claims whose responses were lost.
     ///
     /// - Parameter settle: Reconciles, and waits until all results are stored.
-    package func releaseLease(_ settle: () async throws -> Void) async {
+    /// - Returns: Whether it was released; if not, the lease expires by itself.
+    @discardableResult package func releaseLease(_ settle: () async throws -> Void) async -> Bool {
         // The second attempt is for a claim that was committed during the first one.
         for _ in 0..<2 {
-            guard let lease, !isProcessEnding else { return }
+            guard let lease, !isProcessEnding else { return false }
             do {
                 try await settle()
-                if try await store.release(lease.id) { return }
+                if try await store.release(lease.id) { return true }
             } catch {
-                // The lease expires by itself.
-                return
+                return false
             }
         }
+        return false
     }
 
     /// Gives up results that PostgreSQL does not store: the process is about to end.

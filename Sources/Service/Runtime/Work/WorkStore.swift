@@ -28,12 +28,27 @@ package protocol WorkStore: Sendable {
 
     /// Makes the open work of deleted leases available again. Returns its amount.
     func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> Int
+
+    /// Presumes of all work that is still to be done that it was done: PostgreSQL may have lost commits of a server that has not said what
+    /// it knows (``LostCommits``).
+    func presumeUnfinished(in transaction: PostgresTransaction) async throws
 }
 
 extension WorkStore {
+    package func presumeUnfinished(in transaction: PostgresTransaction) async throws {}
+
     /// Stores a new lease.
-    package func acquire(_ lease: UUID, for duration: Duration) async throws {
-        try await pool.write(AcquireLease(id: lease, queue: queue, duration: duration))
+    ///
+    /// - Parameter commits: Compares the database with what this process knows; `nil` for a lease on which no claim waits.
+    package func acquire(_ lease: UUID, for duration: Duration, _ commits: LostCommits? = nil) async throws {
+        let acquire = AcquireLease(
+            id: lease,
+            queue: queue,
+            duration: duration,
+            process: commits?.process,
+            checkedRun: commits?.checkedRun
+        )
+        if let run = try await pool.write(acquire).first { commits?.adopt(run) }
     }
 
     /// Deletes a lease unless work is open under it. Returns whether it is deleted.
@@ -57,7 +72,8 @@ extension WorkStore {
         let leases = try await expired + orphaned
         guard !leases.isEmpty else { return (0, 0) }
         return try await pool.withTransaction { transaction in
-            try await transaction.query(DeleteExpiredLeases(leases: leases))
+            let areUnchecked = try await transaction.query(DeleteExpiredLeases(leases: leases))
+            if areUnchecked.contains(true) { try await presumeUnfinished(in: transaction) }
             let deleted = try await transaction.query(FindDeletedLeases(leases: leases))
             let items = try await reclaim(deleted, in: transaction)
             return (deleted.count, items)
@@ -70,20 +86,27 @@ extension WorkStore {
 /// Stores a new lease, with the server that holds it.
 struct AcquireLease: PostgresStatement {
     static let sql: SQL = """
-        INSERT INTO work_leases (id, queue, ends_at, host, version, started_at)
-        VALUES ($1, $2, now() + make_interval(secs => $3), $4, $5, $6)
+        INSERT INTO work_leases (id, queue, ends_at, host, version, started_at, process, checked_run)
+        VALUES ($1, $2, now() + make_interval(secs => $3), $4, $5, $6, $7, COALESCE($8, database_run()))
+        RETURNING checked_run
         """
 
     let id: UUID
     let queue: String
     let duration: Duration
+    var process: UUID?
+    /// The run that the process has compared; `nil` for a process that has not read one yet, and so knows nothing.
+    var checkedRun: String?
 
     var parameters: [PostgresValue] {
         [
             .uuid(id), .text(queue), .float64(duration.inSeconds), .text(ThisServer.host), .text(ServerVersion.current),
-            .timestamp(ThisServer.startedAt),
+            .timestamp(ThisServer.startedAt), .uuid(process), .text(checkedRun),
         ]
     }
+
+    /// Decodes the run that is stored.
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }
 
 /// Locks a lease until the end of the transaction. Returns no row if there is none.
@@ -131,7 +154,8 @@ struct FindExpiredLeases: PostgresStatement {
 }
 
 /// Deletes those of the given leases that are still expired. Skips a locked one, under which a server is claiming work
-/// or which another server is reclaiming.
+/// or which another server is reclaiming. Returns of each whether its server has not compared the present timeline with
+/// what it knows.
 struct DeleteExpiredLeases: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM work_leases
@@ -142,11 +166,13 @@ struct DeleteExpiredLeases: PostgresStatement {
                 AND ends_at <= now()
             FOR UPDATE SKIP LOCKED
         )
+        RETURNING COALESCE(split_part(checked_run, ' ', 1) <> split_part(database_run(), ' ', 1), false)
         """
 
     let leases: [UUID]
 
     var parameters: [PostgresValue] { [.uuids(leases)] }
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
 /// Finds those of the given leases that have no row. A lease may be given twice, as expired and as orphaned.
