@@ -84,6 +84,8 @@ import Testing
                     [.uuid(batch.pushID), .bool(mayRepeat)]
                 )
                 try await batch.run(event)
+                // It is known already that such a batch may have been sent.
+                if event.isOfLostCommits, mayRepeat { continue }
                 let counted = try await database.integer(
                     "SELECT COALESCE(sum(may_repeat), 0)::bigint FROM push_counts WHERE push_id = '\(batch.pushID)'"
                 )
@@ -178,12 +180,9 @@ private struct StoredBatch {
 
 extension BatchEvent {
     /// Whether the event changes a batch in flight only under its lease and for its claim.
-    fileprivate var isBoundToClaim: Bool {
-        switch self {
-        case .reclaim, .abandon, .restore, .presume, .presumeUncertain: false
-        default: true
-        }
-    }
+    fileprivate var isBoundToClaim: Bool { self != .reclaim && self != .abandon && !isOfLostCommits }
+
+    fileprivate var isOfLostCommits: Bool { [.restore, .presume, .presumeUncertain].contains(self) }
 
     /// The columns that the event sets.
     fileprivate var columns: Set<String> {

@@ -123,6 +123,7 @@ import Testing
         let token = PushToken(userID: 1, deviceID: "d", pushType: .fcm, pushToken: "t", createdAt: "", updatedAt: "")
         let failure = TokenFailure(userID: 1, pushToken: "t", date: now, receivedAt: now)
         let error = KakaoError(kind: .refused(status: 400, code: nil, message: ""))
+        let known = KnownBatches.Batch(pushID: id, number: 1, origin: nil, isSent: true)
         let claim = BatchClaim(
             pushID: id,
             number: 1,
@@ -229,6 +230,14 @@ import Testing
             FindDeletedLeases(leases: [id]),
             AddRowsOfSharedBatches(leases: [id]),
             ReclaimBatches(leases: [id]),
+            FindLostBatches(pushID: id, batches: [known]),
+            AddRowsOfUnclaimedBatches(pushID: id, batches: [known]),
+            AddRowsOfUnsettledBatches(pushID: id, batches: [known]),
+            RestoreBatches(pushID: id, batches: [known]),
+            PresumeBatches(pushID: id, batches: [known], beyond: 1),
+            FindBegunPushes(),
+            ConfirmLeaseOfClaim(claim: ClaimFile.Claim(lease: id, claim.id)),
+            ConfirmRun(process: id, run: "a"), RecordLostCommits(reason: "a", by: "b"),
             StopSender(reason: "a", by: "b"), StartSender(), ReadSenderStop(), ListServers(), AddKakaoCalls(calls: 1),
             RecordSenderHalt(reason: "a"),
             ReadKakaoCalls(), AcquireLease(id: id, queue: "pushes", duration: .seconds(1)),
@@ -375,6 +384,7 @@ import Testing
             ClaimReceivers(lease: id, requests: 1, quotas: quotas),
             RecordReceivers(items: [RecordReceivers.Item(claim: claim, result: .sent)], quotas: quotas),
             ReclaimReceivers(leases: [id]),
+            RestoreReceivers(receivers: [KnownReceivers.Receiver(messageID: id, position: 0, isSent: true)]),
             ClaimResolutions(limit: 1),
             ReadUnresolvedUsers(messageID: id),
             ResolveReceivers(messageID: id, uuids: [(1, "u")]),

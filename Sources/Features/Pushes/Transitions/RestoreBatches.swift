@@ -127,12 +127,25 @@ struct FindLostBatches: PostgresStatement {
             ORDER BY number DESC
             LIMIT 1
         ) AS claim ON given.origin IS NULL AND given.number < claim.number + length(claim.settled)
+        LEFT JOIN pushes AS push ON push.id = $1
         WHERE NOT CASE
                 WHEN batch.state IS NOT NULL THEN batch.state = ANY ($5) OR batch.may_repeat
+                -- Another split, or none: all parts of the rejected batch were marked (``RestoreBatches``).
+                WHEN given.origin IS NOT NULL
+                    THEN EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1 AND number = given.origin)
+                        AND NOT EXISTS (
+                            SELECT 1
+                            FROM push_batches
+                            WHERE push_id = $1
+                                AND given.origin IN (number, origin)
+                                AND state IN ('waiting', 'sending')
+                                AND NOT may_repeat
+                        )
+                WHEN given.number >= push.next_number THEN given.number < COALESCE(push.presumed_until, 0)
                 ELSE given.is_sent AND claim.settled IS NOT NULL AND get_bit(claim.settled, given.number - claim.number) = 1
             END
             -- Retention deletes the batches of a push before the push.
-            AND NOT EXISTS (SELECT 1 FROM pushes WHERE id = $1 AND removed_at IS NOT NULL)
+            AND push.removed_at IS NULL
         """
 
     let pushID: UUID

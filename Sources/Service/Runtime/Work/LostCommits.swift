@@ -34,6 +34,8 @@ package final class LostCommits: Sendable {
         var checkedRun: String?
         var checks: [(object: String, check: Check)] = []
         var lost: [String: Int] = [:]
+        /// What was missing in this run, until the sender is stopped for it.
+        var found: [String: Int] = [:]
     }
 
     /// The process as ``AcquireLease`` stores it.
@@ -115,16 +117,21 @@ package final class LostCommits: Sendable {
     }
 
     private func check() async throws {
-        var lost: [String: Int] = [:]
-        for (object, check) in state.withLock({ $0.checks }) { lost[object] = try await check() }
-        let total = lost.values.reduce(0, +)
-        guard total > 0 else {
+        for (object, check) in state.withLock({ $0.checks }) {
+            let missing = try await check()
+            // Counted at once: what is stored again is not missing any more if a later step fails and all are repeated.
+            guard missing > 0 else { continue }
+            state.withLock { state in
+                state.lost[object, default: 0] += missing
+                state.found[object, default: 0] += missing
+            }
+        }
+        let missing = state.withLock { $0.found }
+        guard !missing.isEmpty else {
             logger.notice("PostgreSQL was restarted or replaced: nothing is lost")
             return
         }
-        let found = lost.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }
-            .joined(separator: ", ")
-        state.withLock { $0.lost.merge(lost) { $0 + $1 } }
+        let found = missing.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
         logger.error(
             "PostgreSQL has lost commits: stored again where they are known, and the sender is stopped",
             metadata: ["lost": "\(found)"]
@@ -136,6 +143,7 @@ package final class LostCommits: Sendable {
                 """,
             by: Self.actor
         )
+        state.withLock { $0.found = [:] }
     }
 }
 

@@ -175,7 +175,13 @@ package final class WorkQueue {
         guard loop.now >= nextReclaim else { return false }
         nextReclaim = loop.now + intervals.reclaim.wholeMilliseconds
         guard let lease, lease.mayReclaim(at: EventLoop.milliseconds()) else { return false }
-        let (leases, items) = try await store.reclaim(except: lease.id)
+        let (leases, items, isPresumed) = try await store.reclaim(except: lease.id)
+        if isPresumed {
+            logger.warning(
+                "PostgreSQL was replaced, and a server is gone that knew what it had done: unfinished work is presumed done",
+                metadata: ["queue": "\(store.queue)"]
+            )
+        }
         if items > 0 {
             logger.warning(
                 "Work of an expired lease reclaimed",

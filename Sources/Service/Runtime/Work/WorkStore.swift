@@ -65,18 +65,18 @@ extension WorkStore {
     /// Reclaims the work of other servers whose leases have expired, and of leases without a row.
     ///
     /// - Parameter own: The lease of this server.
-    /// - Returns: The number of reclaimed leases and the amount of work.
-    func reclaim(except own: UUID) async throws -> (leases: Int, items: Int) {
+    /// - Returns: The number of reclaimed leases, the amount of work, and whether unfinished work is presumed done.
+    func reclaim(except own: UUID) async throws -> (leases: Int, items: Int, isPresumed: Bool) {
         async let orphaned = orphanedLeases()
         let expired = try await pool.read(FindExpiredLeases(queue: queue, own: own))
         let leases = try await expired + orphaned
-        guard !leases.isEmpty else { return (0, 0) }
+        guard !leases.isEmpty else { return (0, 0, false) }
         return try await pool.withTransaction { transaction in
-            let areUnchecked = try await transaction.query(DeleteExpiredLeases(leases: leases))
-            if areUnchecked.contains(true) { try await presumeUnfinished(in: transaction) }
+            let isPresumed = try await transaction.query(DeleteExpiredLeases(leases: leases)).contains(true)
+            if isPresumed { try await presumeUnfinished(in: transaction) }
             let deleted = try await transaction.query(FindDeletedLeases(leases: leases))
             let items = try await reclaim(deleted, in: transaction)
-            return (deleted.count, items)
+            return (deleted.count, items, isPresumed)
         }
     }
 }
