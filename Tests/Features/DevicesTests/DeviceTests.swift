@@ -231,6 +231,23 @@ import Testing
         }
     }
 
+    @Test("A token leaves a former owner whose device is changed at the same time before it is registered for another")
+    func changedMeanwhile() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "shared")
+            _ = try await service.api.register(2, "own")
+            let registration = try await service.database.pool.withTransaction { transaction in
+                try await transaction.query("UPDATE devices SET locale = 'ko'")
+                let registration = Task { try await service.api.register(2, "shared") }
+                try await transaction.execute(script: Self.waitUntilAwaited)
+                return registration
+            }
+            #expect(try await registration.value.status == 200)
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            #expect(try await service.kakao.tokens(of: 2) == ["phone gcm shared"])
+        }
+    }
+
     @Test("A registration that PostgreSQL aborts because of a deadlock is retried and succeeds")
     func deadlock() async throws {
         try await withService { service in

@@ -41,7 +41,9 @@ struct ConfirmDevices: CoalescedStatement {
                 user_id, device_id, push_type, push_token, confirmed, lease, expires_at, renew_at, place
             )
         ),
-        concerned AS (
+        -- Materialized: after a wait for a lock, PostgreSQL evaluates the join below again, and finds no row of a subquery that it has
+        -- merged into the join with a scan of an index.
+        concerned AS MATERIALIZED (
             SELECT user_id, device_id, push_type, confirmed, lease, expires_at, renew_at, place
             FROM given
             UNION ALL

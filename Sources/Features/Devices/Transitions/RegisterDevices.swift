@@ -54,7 +54,9 @@ struct RegisterDevices: CoalescedStatement {
             WHERE age IS NULL
                 OR NOT user_has_left(user_id, now() - make_interval(secs => age))
         ),
-        concerned AS (
+        -- Materialized: after a wait for a lock, PostgreSQL evaluates the join below again, and finds no row of a subquery that it has
+        -- merged into the join with a scan of an index.
+        concerned AS MATERIALIZED (
             SELECT user_id, device_id, push_type
             FROM admitted
             UNION ALL
