@@ -23,7 +23,10 @@ end() {
         sleep 0.1
     done
     kill -9 "${processes[@]}" || true
-    postgres stop --mode immediate || true
+    local data
+    for data in "$work"/*/data; do
+        control_postgres "$(basename "$(dirname "$data")")" stop --mode immediate || true
+    done
     wait
     # The database of push-server dev is elsewhere if its user cannot access this folder.
     [ ! -L "$work/dev/postgres" ] || rm -rf "$(readlink "$work/dev/postgres")"
@@ -114,26 +117,56 @@ as_postgres() {
     if [ "$(id -u)" = 0 ]; then runuser --user postgres -- "$@"; else "$@"; fi
 }
 
-# Creates and starts a private PostgreSQL, which is reached through a socket in its folder only. Exports DATABASE_URL.
+# create_postgres NAME [SETTING=VALUE ...]: creates a private PostgreSQL in $work/NAME, which is reached through a socket in
+# this folder only.
+create_postgres() {
+    make_postgres_folder "$1"
+    run_postgres initdb --pgdata "$work/$1/data" --auth trust --username postgres --encoding UTF8 --no-locale --no-sync \
+        >/dev/null
+    configure_postgres "$1" max_connections=200 "${@:2}"
+}
+
+# copy_postgres FROM NAME: creates a standby in $work/NAME as a copy of a running PostgreSQL, which it follows once it is
+# started.
+copy_postgres() {
+    make_postgres_folder "$2"
+    run_postgres pg_basebackup --pgdata "$work/$2/data" --host "$work/$1" --username postgres --checkpoint fast --no-sync
+    follow_postgres "$1" "$2"
+}
+
+# follow_postgres FROM NAME: makes a stopped PostgreSQL a standby of another one.
+follow_postgres() {
+    configure_postgres "$2" "primary_conninfo='host=$work/$1 user=postgres'"
+    as_postgres touch "$work/$2/data/standby.signal"
+}
+
+# configure_postgres NAME [SETTING=VALUE ...]: adds settings, which apply from the next start.
+configure_postgres() {
+    printf '%s\n' "listen_addresses=''" "unix_socket_directories='$work/$1'" "${@:2}" >>"$work/$1/data/postgresql.conf"
+}
+
+make_postgres_folder() {
+    mkdir "$work/$1"
+    [ "$(id -u)" != 0 ] || chown postgres "$work/$1"
+}
+
+# run_postgres PROGRAM [ARGUMENT ...]: runs a program of PostgreSQL.
+run_postgres() { (cd / && as_postgres "$(pg_config --bindir)/$1" "${@:2}"); }
+
+# control_postgres NAME start|stop|restart|promote [OPTION ...]: runs pg_ctl.
+control_postgres() {
+    run_postgres pg_ctl --pgdata "$work/$1/data" --log "$work/$1/log" --silent "${@:2}" >/dev/null 2>&1
+}
+
+# Creates and starts the private PostgreSQL of a script that needs only one. Exports DATABASE_URL.
 start_postgres() {
-    mkdir "$work/postgres"
-    [ "$(id -u)" != 0 ] || chown postgres "$work/postgres"
-    (cd / && as_postgres "$(pg_config --bindir)/initdb" --pgdata "$work/postgres/data" --auth trust --username postgres \
-        --encoding UTF8 --no-locale --no-sync >/dev/null)
-    cat >>"$work/postgres/data/postgresql.conf" <<CONF
-listen_addresses = ''
-unix_socket_directories = '$work/postgres'
-max_connections = 200
-CONF
+    create_postgres postgres
     postgres start --wait
     export DATABASE_URL="postgres://postgres@/postgres?host=$work/postgres"
 }
 
 # postgres start|stop|restart [OPTION ...]: runs pg_ctl.
-postgres() {
-    (cd / && as_postgres "$(pg_config --bindir)/pg_ctl" --pgdata "$work/postgres/data" --log "$work/postgres/log" --silent \
-        "$@" >/dev/null 2>&1)
-}
+postgres() { control_postgres postgres "$@"; }
 
 # sql [OPTION ...]: runs psql on the server's database.
 sql() { psql --quiet --no-align --tuples-only "$DATABASE_URL" "$@"; }
