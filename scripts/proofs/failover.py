@@ -2,7 +2,7 @@
 
 failover.py traffic FILE: registers, withdraws and erases devices and makes Link callbacks until SIGTERM; writes what was answered.
 failover.py send MARKER USERS FILE: creates a push of each guarantee, and returns once a quarter of each has reached its users.
-failover.py settle MARKER USERS FILE lost|kept: waits until the pushes are halted or done, resumes them, and checks whom they reached.
+failover.py settle MARKER USERS FILE lost|kept: waits until the sender is stopped or the pushes are done, starts it, and checks whom they reached.
 failover.py compare FILE lost|kept TIME: compares what was answered with the database and with Kakao. Erasures count if the
 callback before them was answered before TIME, in seconds since 1970.
 """
@@ -133,14 +133,32 @@ def settle(marker, users, file, outcome):
         except OSError:
             return {"state": None}
 
+    def sender():
+        """Returns the state of the sender and its reason, or nothing while the database is away."""
+        try:
+            status = json.loads(operator("/v1/status"))["sender"]
+        except OSError:
+            return None, None
+        return status["state"], status.get("reason")
+
     limit = 300 + users / 100
-    are_settled = lambda: all(shown(delivery)["state"] in ("halted", "done") for delivery in GUARANTEES)
-    wait_until(limit, "the pushes to be halted or done", are_settled)
+    are_done = lambda: all(shown(delivery)["state"] == "done" for delivery in GUARANTEES)
+    wait_until(limit, "the sender to be stopped or the pushes to be done", lambda: sender()[0] == "stopped" or are_done())
+    state, reason = sender()
+    print(f"\n{marker}: the sender is {state}; {reason or 'no reason'}")
     before = {delivery: (show(pushes[delivery]), summary(f"{marker}-{delivery}")) for delivery in GUARANTEES}
-    for delivery, (push, _) in before.items():
-        if push["state"] == "halted":
-            operator(pushes[delivery] + "/resume", "", "POST")
-    wait_until(limit, "the pushes to be done", lambda: all(shown(delivery)["state"] == "done" for delivery in GUARANTEES))
+    if outcome == "lost":
+        check(state == "stopped" and "lost commits" in (reason or ""), f"{marker}: the sender is {state} after the loss of commits")
+    else:
+        check(state != "stopped", f"{marker}: the sender was stopped without a loss of commits: {reason}")
+
+    def is_over():
+        # Each server stops the sender that finds that it knows something more.
+        if sender()[0] == "stopped":
+            operator("/v1/sender/start", "", "POST")
+        return are_done()
+
+    wait_until(limit, "the pushes to be done", is_over)
     for delivery, (push, reached) in before.items():
         check_push(marker, delivery, pushes[delivery], push, reached, users, outcome)
 
@@ -163,17 +181,14 @@ def check_push(marker, delivery, path, before, reached_before, users, outcome):
     name = f"{marker}, {delivery}"
     print(f"""
 {name}
-  when it settled             {before['state']}: {before.get('reason') or 'no reason'}
+  when that was known         {before['state']}
   reached more than once      {reached_before['more_than_once']} then, {len(twice)} at the end; of them not announced: {len(silent)}
   users by batch              may_repeat {len(repeatable)}, uncertain {uncertain}
   not reached                 {len(missed)}, of them neither uncertain nor failed: {len(missed_silently)}""")
     check(len(states) == users, f"{name}: {len(states)} users are in batches instead of {users}")
     check(not silent, f"{name}: {len(silent)} users were reached twice, and the push does not say so")
     check(not missed_silently, f"{name}: {len(missed_silently)} users were not reached, and the push does not say so")
-    if outcome == "lost":
-        check(before["state"] == "halted" and before.get("reason"), f"{name}: not halted with a reason after the loss of commits")
-    else:
-        check(before["state"] == "done", f"{name}: halted without a loss of commits: {before.get('reason')}")
+    if outcome != "lost":
         check(not twice, f"{name}: {len(twice)} users were reached twice")
 
 

@@ -36,12 +36,12 @@
 #   unflushed      the process that writes the log of the only PostgreSQL is stopped for LAG s. Then PostgreSQL crashes and
 #                  is started again: the commits of these seconds are lost, and the timeline stays the same.
 #
-# After the fault, pushes that are halted are resumed. Checks at the end:
+# After the fault, the sender is started if it was stopped. Checks at the end:
 #
 #   - Each user who was reached twice by the push at_least_once is in a batch with may_repeat. The push at_most_once has
 #     reached no user twice. Each user who was not reached is in a batch that is uncertain or failed.
-#   - If commits were lost, both pushes were halted with a reason, and kakao_push_lost_commits_total is above 0. Otherwise
-#     neither was halted, no user was reached twice, and the metric is 0.
+#   - If commits were lost, the sender was stopped for that reason, and kakao_push_lost_commits_total is above 0. Otherwise
+#     it was not, no user was reached twice, and the metric is 0.
 #   - Each user's device is here and at Kakao as the last answered request left it: with the token that was registered
 #     last, or neither here nor there.
 #   - Every callback that was answered 200 is stored. If commits were lost, this needs callbacks.replay_minutes. None has
