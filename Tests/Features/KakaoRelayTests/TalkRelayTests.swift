@@ -175,6 +175,23 @@ import Testing
         }
     }
 
+    @Test("Messages that Kakao refuses leave no rows of quotas, whoever their receivers are")
+    func refusedQuotas() async throws {
+        try await withKakaoLogin { service in
+            let app = try Self.app(service)
+            for message in 0..<3 {
+                let receivers = (1...5).map { JSONValue.string("stranger-\(message)-\($0)") }
+                let fields: KeyValuePairs = [
+                    "receiver_uuids": JSONValue.array(receivers).description, "template_object": Self.template,
+                ]
+                #expect(try await app.post(Self.message, form: fields).problem == "refused-by-kakao")
+            }
+            #expect(service.kakao.sandbox.stats.requests[Self.message] == 3)
+            // That of the app.
+            #expect(try await service.database.count("message_quotas") == 1)
+        }
+    }
+
     @Test("Calls of KakaoTalk need a key with the scope talk")
     func scope() async throws {
         try await withAccounts { service in

@@ -22,6 +22,15 @@ import Testing
             #expect(try await reserveConcurrently(50, quotas).count == 5)
             #expect(try await database.integer("SELECT used FROM message_quotas WHERE quota = 'pair'") == 20)
             #expect(try await database.integer("SELECT used FROM message_quotas WHERE quota = 'app'") == 20)
+            // What is not used any more leaves no row, whichever release is the last one.
+            let last = try #require(reserved.last)
+            try await withThrowingTaskGroup { group in
+                for _ in 0..<20 { group.addTask { try await quotas.release(["friend"], of: last) } }
+                try await group.waitForAll()
+            }
+            #expect(try await database.count("message_quotas") == 1)
+            #expect(try await database.integer("SELECT used FROM message_quotas") == 0)
+            #expect(try await reserveConcurrently(50, quotas).count == 20)
         }
     }
 
