@@ -28,6 +28,15 @@ import Testing
         #expect(limit.take(from: 1, at: later) == .seconds(10))
     }
 
+    @Test("A limit of an hour is a bucket of an hour")
+    func hour() {
+        let limit = RequestLimit<Int>(perHour: 20)
+        for _ in 0..<20 { #expect(limit.take(from: 1, at: Self.start) == nil) }
+        #expect(limit.take(from: 1, at: Self.start) == .seconds(180))
+        let allowed = (0..<24 * 60).count { limit.take(from: 1, at: Self.start + .seconds(60 * $0)) == nil }
+        #expect(allowed == 24 * 20 - 1)
+    }
+
     @Test("Over time the requests of a minute plus one per interval are allowed")
     func rate() {
         let limit = RequestLimit<Int>(perMinute: 600)
