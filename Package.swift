@@ -190,8 +190,9 @@ let package = Package(
         target(
             "Features/Sharing",
             [
-                "Crypto", "Endpoints", "EventLoop", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net", "Postgres",
-                "Runtime", "Schemas", "ServiceKit", "Settings", "Templates", httpTypes, logging, serviceLifecycle,
+                "Crypto", "Endpoints", "EventLoop", "HTTPServer", "Identity", "JSON", "KakaoAPI", "Locking", "Net",
+                "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", "Templates", httpTypes, logging,
+                serviceLifecycle,
             ]
         ),
         target(

@@ -21,6 +21,7 @@ package struct DeviceFeature: Feature {
     private let server: ServerContext
     private let settings: DeviceSettings
     private let counts: LoopCounts<DeviceCount>
+    private let newDevices: RequestLimit<Int64>
     private let imports = ConcurrencyLimit(DeviceTransferRoutes.maximumImports)
     /// Signalled when an import has ended.
     private let importSignal: Signal
@@ -31,6 +32,7 @@ package struct DeviceFeature: Feature {
     package init(_ server: ServerContext, _ settings: DeviceSettings) {
         self.server = server
         self.settings = settings
+        newDevices = RequestLimit(perHour: settings.newPerHourPerUser)
         counts = LoopCounts(server.loops)
         importSignal = Signal(loop: server.background.loop)
         registrationSignal = Signal(loop: server.background.loop)
@@ -53,6 +55,7 @@ package struct DeviceFeature: Feature {
             signal: registrationSignal,
             availability: server.availability,
             counts: counts.on(loop.loop),
+            newDevices: newDevices,
             webhooks: webhooks
         )
     }
@@ -96,6 +99,8 @@ package struct DeviceFeature: Feature {
             ),
         ]
     }
+
+    package func apply(_ settings: DeviceSettings) { newDevices.apply(perHour: settings.newPerHourPerUser) }
 
     package var retentions: [Retention] {
         [

@@ -3,6 +3,7 @@ import EventLoop
 import FoundationEssentials
 import HTTPServer
 import HTTPTypes
+import Identity
 import KakaoAPI
 import Postgres
 import Runtime
@@ -37,6 +38,9 @@ struct DeviceRegistrar: Sendable {
     let signal: Signal
     let availability: KakaoAvailability
     let counts: LoopCounts<DeviceCount>.Own
+    /// The limit of new devices that users' apps add, which all loops share. Each may leave a row until Kakao has deregistered
+    /// the device, and a webhook.
+    let newDevices: RequestLimit<Int64>
     /// The source of webhooks about withdrawn devices.
     let webhooks: WebhookSource
 
@@ -45,7 +49,8 @@ struct DeviceRegistrar: Sendable {
     /// Registers a device. Devices that lose their token to it are deregistered at Kakao first.
     ///
     /// - Returns: How long Kakao keeps the token; `nil` if the registration is stored and pending.
-    /// - Throws: ``Problem`` with Kakao's error text if Kakao rejects the registration; ``PostgresError``.
+    /// - Throws: ``Problem`` with Kakao's error text if Kakao rejects the registration, 429 if the app registers too many new devices;
+    ///   ``PostgresError``.
     func register(_ registration: DeviceRegistration) async throws -> TokenLifetime? {
         var registration = registration
         // Kakao's events have Kakao's user ids, so they say nothing about users with ids of the service's own.
@@ -54,6 +59,7 @@ struct DeviceRegistrar: Sendable {
         if let repetition = try await store.registerAgain(registration) {
             pending = repetition[...]
         } else {
+            try await chargeNewDevice(registration)
             pending = try await store.register(registration)[...]
         }
         while let device = pending.popFirst() {
@@ -79,14 +85,45 @@ struct DeviceRegistrar: Sendable {
 
     /// Withdraws a device. Returns whether Kakao has deregistered it; if not, the deregistration is pending.
     ///
+    /// A device that is unknown here counts as a new one of an app: it is stored until Kakao has confirmed that it does not have it either.
+    /// The withdrawal of a known device has no limit.
+    ///
     /// - Parameter keyName: The name of the operator key; `nil` for a withdrawal by the app.
+    /// - Throws: ``Problem`` 429 if the app withdraws too many devices that are unknown here; ``PostgresError``.
     func withdraw(_ key: DeviceKey, by keyName: String?) async throws -> Bool {
-        guard let device = try await store.pool.write(WithdrawDevice(key: key, keyName: keyName)).first ?? nil,
-            case .deregistered = try await synchronize(device)
-        else {
-            return false
+        var withdrawal = WithdrawDevice(key: key, keyName: keyName, addsUnknown: keyName != nil)
+        var device = try await store.pool.write(withdrawal).first
+        if device == nil, !withdrawal.addsUnknown {
+            try takeNewDevice(ofUser: key.userID)
+            withdrawal.addsUnknown = true
+            device = try await store.pool.write(withdrawal).first
         }
+        guard let device = device ?? nil, case .deregistered = try await synchronize(device) else { return false }
         return true
+    }
+
+    // MARK: The limit of new devices
+
+    /// Counts a registration by an app that is no repetition of a confirmed one.
+    ///
+    /// - Throws: ``Problem`` 429, unless the same registration is stored and pending: an app that registers at each start must get
+    ///   202 however long Kakao is unavailable.
+    private func chargeNewDevice(_ registration: DeviceRegistration) async throws {
+        guard registration.keyName == nil else { return }
+        let key = registration.key
+        do {
+            try takeNewDevice(ofUser: key.userID)
+        } catch {
+            let stored = try await store.pool.read(FindDevices(userID: key.userID, deviceID: key.deviceID))
+            guard stored.contains(where: { $0.key == key && $0.pushToken == registration.pushToken }) else {
+                throw error
+            }
+        }
+    }
+
+    private func takeNewDevice(ofUser userID: Int64) throws {
+        guard let wait = newDevices.take(from: userID) else { return }
+        throw Problem.tooManyRequests("Too many new devices of this user.", wait: wait)
     }
 
     // MARK: One device

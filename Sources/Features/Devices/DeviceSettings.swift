@@ -6,6 +6,8 @@ package struct DeviceSettings: SettingsGroup {
     package var pruneAfterFailures = 3
     package var renewDaysBeforeExpiry = 7
     package var activeWithinDays = 90
+    /// The new devices that a user's apps may add in an hour; `nil` for no limit.
+    package var newPerHourPerUser: Int? = 20
 
     package init() {}
 
@@ -27,6 +29,13 @@ package struct DeviceSettings: SettingsGroup {
             \.activeWithinDays,
             .integer(1...3650),
             "days since the last registration by the app after which a device is no longer renewed"
+        ),
+        Setting(
+            "devices.new_per_hour_per_user",
+            \.newPerHourPerUser,
+            .limit,
+            reloadable: true,
+            "new devices and new push tokens that a user's apps may register in an hour, beyond which the response is 429; 0: no limit ([devices](devices.md#devices-per-user))"
         ),
     ]
 

@@ -25,6 +25,7 @@ package struct SharingFeature: Feature {
     /// The limit of concurrent requests with images, which are in memory.
     package let imageUploads = ConcurrencyLimit(4)
     private let cache = ShareCache()
+    private let landingLimits: LandingLimits
     private let landingCounts = LandingCounts()
 
     /// - Parameter userIDArgument: The argument of shares that holds a user id; `nil` if none does.
@@ -33,6 +34,7 @@ package struct SharingFeature: Feature {
         self.settings = settings
         linter = TemplateLinter(domains: settings.domains)
         domains = RegisteredDomains(settings.domains)
+        landingLimits = LandingLimits(settings, logger: server.logger)
         server.lifecycle.register { ShareUserObserver(pool: $0.pool, userIDArgument: userIDArgument) }
         server.monitoring.register { [landingCounts] in landingCounts.report() }
     }
@@ -86,11 +88,14 @@ package struct SharingFeature: Feature {
                 cache: cache,
                 signer: settings.signer,
                 domains: domains,
+                limits: landingLimits,
                 counts: landingCounts
             )
         )
         routes.add(StatisticsRoutes(store: StatisticsStore(pool: loop.pool), args: settings.statisticsArgs))
     }
+
+    package func apply(_ settings: SharingSettings) { landingLimits.apply(settings) }
 
     package func makeServices() -> [any Service] {
         let background = server.background

@@ -11,6 +11,10 @@ package struct SharingSettings: SettingsGroup {
     package var statisticsArgs: [String] = []
     /// The domains that are registered at Kakao; empty if they are not known.
     package var domains: [String] = []
+    /// The visits of landing addresses from each address; `nil` for no limit.
+    package var visitsPerMinutePerAddress: Int? = 600
+    /// Those of them that are counted; `nil` for no limit.
+    package var countedVisitsPerMinutePerAddress: Int? = 120
     package var images = ImageSettings()
 
     /// The signer of shares; `nil` without a key.
@@ -47,6 +51,20 @@ package struct SharingSettings: SettingsGroup {
                 .domains,
                 example: "example.com, www.example.com",
                 "the domains that are registered at Kakao as site domains of the app, with the port if it is not the usual one. The linter reports links of templates to others, since Kakao drops them"
+            ),
+            Setting(
+                "sharing.visits_per_minute_per_address",
+                \.visitsPerMinutePerAddress,
+                .limit,
+                reloadable: true,
+                "visits of landing addresses from each IPv4 address or IPv6 /64, beyond which the response is 429; 0: no limit ([rate limits](#rate-limits))"
+            ),
+            Setting(
+                "sharing.counted_visits_per_minute_per_address",
+                \.countedVisitsPerMinutePerAddress,
+                .limit,
+                reloadable: true,
+                "those of them that are stored and counted; further ones are redirected all the same; 0: no limit ([sharing](sharing.md#read-what-shares-led-to))"
             ),
         ] + ImageSettings.settings.map { $0.of(\.images) }
 

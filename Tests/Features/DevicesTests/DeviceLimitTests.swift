@@ -1,4 +1,6 @@
+import Devices
 import HTTPClient
+import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
@@ -7,7 +9,9 @@ import ServiceTesting
 import TestSupport
 import Testing
 
-/// Tests of the limit of 100 devices per user.
+@testable import Settings
+
+/// Tests of the limits of a user's devices.
 @Suite(.timeLimit(.minutes(5))) struct DeviceLimitTests {
     /// Adds devices of a user, of which `phone-1` was registered first.
     private static func add(_ count: Int, of user: Int64, _ database: TestDatabase) async throws {
@@ -81,6 +85,52 @@ import Testing
                     #expect(try await database.count("devices WHERE withdrawn") == 200)
                 }
             }
+        }
+    }
+
+    @Test(
+        "An app adds a bounded number of new devices in an hour; what it may repeat, replace and remove has no such limit"
+    )
+    func newDevices() async throws {
+        try await withKakaoLogin {
+            $0.devices.newPerHourPerUser = 3
+        } _: { service in
+            let app = service.api.with("Bearer \(try #require(service.kakao.sandbox.accessToken(of: 7)))")
+            for place in 1...2 {
+                #expect(try await app.register(7, "token-\(place)", device: "phone-\(place)").status == 200)
+            }
+            // A new token replaces the one of the same phone.
+            #expect(try await app.register(7, "token-3", device: "phone-1").status == 200)
+            for (token, device) in [("token-4", "phone-4"), ("token-4", "phone-1"), ("token-1", "phone-1")] {
+                let refused = try await app.register(7, token, device: device)
+                #expect(refused.status == 429)
+                #expect(refused.problem == "too-many-requests")
+                #expect((1...1200).contains(refused.headerFields[.retryAfter].flatMap { Int($0) } ?? 0))
+            }
+            // A device that is unknown here would be stored until Kakao has confirmed that it is gone.
+            #expect(try await app.deregister(7, device: "unknown").status == 429)
+            #expect(try await app.delete("/v1/devices/unknown").status == 429)
+            #expect(try await service.kakao.tokens(of: 7) == ["phone-1 gcm token-3", "phone-2 gcm token-2"])
+            #expect(try await service.database.count("devices") == 2)
+
+            #expect(try await app.register(7, "token-2", device: "phone-2").status == 200)
+            #expect(try await app.deregister(7, device: "phone-2").status == 200)
+            #expect(try await service.api.register(7, "token-5", device: "phone-5").status == 200)
+            #expect(try await service.api.deregister(7, device: "unknown").status == 200)
+            let other = service.api.with("Bearer \(try #require(service.kakao.sandbox.accessToken(of: 8)))")
+            #expect(try await other.register(8, "token-8", device: "phone-8").status == 200)
+        }
+    }
+
+    @Test("An app may repeat a new registration as often as it likes while Kakao is unavailable")
+    func pendingDevice() async throws {
+        try await withKakaoLogin {
+            $0.devices.newPerHourPerUser = 1
+        } _: { service in
+            _ = service.kakao.fail("register", .down)
+            let app = service.api.with("Bearer \(try #require(service.kakao.sandbox.accessToken(of: 7)))")
+            for _ in 0..<3 { #expect(try await app.register(7, "token", device: "phone").status == 202) }
+            #expect(try await app.register(7, "another", device: "phone").status == 429)
         }
     }
 

@@ -160,7 +160,7 @@ private struct StoredDevice {
             try await pool.write(
                 RegisterDevices(registrations: [DeviceRegistration(key: other, pushToken: Self.token)])
             )
-        case .withdraw: try await pool.write(WithdrawDevice(key: key, keyName: nil))
+        case .withdraw: try await pool.write(WithdrawDevice(key: key, keyName: nil, addsUnknown: true))
         case .withdrawUser: try await pool.write(WithdrawUserDevices(userID: Self.userID))
         case .leave:
             let departure = UserEvent(userID: Self.userID, kind: .left, type: "unlink", happenedAt: Date())

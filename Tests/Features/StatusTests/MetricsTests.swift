@@ -42,6 +42,7 @@ extension Exposition {
     private static let always: Set = [
         "kakao_push_kakao_requests_total", "kakao_push_kakao_request_duration_seconds", "kakao_push_sender_state",
         "kakao_push_sender_failing_seconds", "kakao_push_link_callbacks_total", "kakao_push_landings_uncounted_total",
+        "kakao_push_landings_limited_total",
         "kakao_push_token_refreshes_total", "kakao_push_notices_total", "kakao_push_users_total",
         "kakao_push_message_receivers_total", "kakao_push_webhook_requests_total",
         "kakao_push_database_up", "kakao_push_database_statements_total",

@@ -1,4 +1,5 @@
 import Crypto
+import Devices
 import FoundationEssentials
 import Glibc
 import HTTPClient
@@ -9,6 +10,7 @@ import KakaoSandbox
 import Locking
 import Pushes
 import ServiceTesting
+import Sharing
 import TestSupport
 import Testing
 
@@ -40,8 +42,10 @@ import Testing
                 "http.max_connections", "http.max_connections_per_address", "kakao.admin_key", "kakao.admin_key_next",
                 "kakao.client_secret", "kakao.requests_per_second", "operator.key", "feedback.secret",
                 "devices.requests_per_minute_per_user", "devices.requests_per_minute_per_address",
+                "devices.new_per_hour_per_user",
                 "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers",
-                "pushes.advertising_hours", "webhooks.secret",
+                "pushes.advertising_hours", "sharing.visits_per_minute_per_address",
+                "sharing.counted_visits_per_minute_per_address", "webhooks.secret",
                 "webhooks.secret_next", "log.level",
             ]
         )
@@ -100,6 +104,30 @@ import Testing
             #expect(Self.names(service, pending, "settings").count == 2)
             let lines = service.log.lines.map(\.text)
             for secret in [Keys.operator, Self.newKey] { #expect(!lines.contains { $0.contains(secret) }) }
+        }
+    }
+
+    @Test("Other limits of new devices and of visits apply to the next ones")
+    func limits() async throws {
+        try await withKakaoLogin { service in
+            let app = service.api.with("Bearer \(try #require(service.kakao.sandbox.accessToken(of: 7)))")
+            var settings = service.settings
+            settings.devices.newPerHourPerUser = 1
+            settings.sharing.visitsPerMinutePerAddress = 1
+            settings.sharing.countedVisitsPerMinutePerAddress = nil
+            await service.server.reload(settings)
+            #expect(
+                Self.names(service, "Settings reloaded", "changed") == [
+                    """
+                    devices.new_per_hour_per_user, sharing.visits_per_minute_per_address, \
+                    sharing.counted_visits_per_minute_per_address
+                    """
+                ]
+            )
+            for status in [200, 429] {
+                #expect(try await app.register(7, "token-\(status)", device: "phone-\(status)").status == status)
+            }
+            for status in [404, 429] { #expect(try await app.get("/s/AAAAAAAAAAAAAAAAAAAAAA").status == status) }
         }
     }
 

@@ -155,7 +155,7 @@ import Testing
             RepeatRegistrations(registrations: [registration]),
             ConfirmRepetitions(confirmations: [confirmation]),
             ConfirmDevices(confirmations: [confirmation]),
-            WithdrawDevice(key: key, keyName: nil),
+            WithdrawDevice(key: key, keyName: nil, addsUnknown: true),
             WithdrawUserDevices(userID: 1),
             AddWithdrawnDevices(tokens: [token]),
             ClaimPendingDevices(limit: 1),

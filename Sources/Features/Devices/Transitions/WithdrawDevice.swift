@@ -2,15 +2,18 @@ import Endpoints
 import FoundationEssentials
 import Postgres
 
-/// Withdraws a device, and leases it. An unknown one is stored as withdrawn: Kakao may know it.
+/// Withdraws a device, and leases it. An unknown one is stored as withdrawn if that is wanted: Kakao may know it.
 ///
-/// Returns the device to call Kakao about; `nil` while another request or server calls Kakao about it.
+/// Returns the device to call Kakao about; `nil` while another request or server calls Kakao about it. Returns no row for an unknown
+/// device that is not stored.
 struct WithdrawDevice: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO devices AS device (
             user_id, device_id, push_type, push_token, withdrawn, lease, lease_ends_at, changed_by
         )
-        VALUES ($1, $2, $3, '', true, $4, now() + make_interval(secs => $5), $6)
+        SELECT $1, $2, $3, '', true, $4, now() + make_interval(secs => $5), $6
+        WHERE $7
+            OR EXISTS (SELECT FROM devices WHERE (user_id, device_id, push_type) = ($1, $2, $3))
         ON CONFLICT (user_id, device_id, push_type) DO UPDATE
         SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
                 = (SELECT * FROM withdrawal(device, 'deregistered')),
@@ -23,9 +26,13 @@ struct WithdrawDevice: PostgresStatement {
     let key: DeviceKey
     /// The name of the operator key; `nil` for a withdrawal by the app.
     let keyName: String?
+    /// Whether an unknown device is stored.
+    var addsUnknown: Bool
 
     var parameters: [PostgresValue] {
-        key.parameters + [.uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds), .text(keyName)]
+        key.parameters + [
+            .uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds), .text(keyName), .bool(addsUnknown),
+        ]
     }
 
     static func decode(_ row: PostgresRow) throws -> PendingDevice? { try PendingDevice(withdrawn: row) }

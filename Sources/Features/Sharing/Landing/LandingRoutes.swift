@@ -22,6 +22,7 @@ struct LandingRoutes: RouteCollection {
     /// Recognizes visitors; `nil` without a key, when there are no shares either.
     let signer: ShareSigner?
     let domains: RegisteredDomains
+    let limits: LandingLimits
     let counts: LandingCounts
 
     private static let id = Field.path("id", .shareID, "The id of the share.")
@@ -46,11 +47,12 @@ struct LandingRoutes: RouteCollection {
         answers: [
             .empty(.found, "The link.", headers: [Answer.Header("Location", "The address of the link.")])
         ],
-        problems: [.notFound],
+        problems: [.notFound, .tooManyRequests, .databaseUnavailable],
         handler: follow
     )
 
     @Sendable private func follow(_ call: Call) async throws -> Response {
+        try limits.charge(call.request)
         let number = try Int(call[Self.link])
         let id = try call.identifier(Self.id, orThrow: Self.notFound)
         guard let links = try await cache.links(of: id, store), number < links.count,
@@ -58,7 +60,11 @@ struct LandingRoutes: RouteCollection {
             domains.contains(address: links[number])
         else { throw Self.notFound }
         if let visitor = visitor(call.request) {
-            await count(Landing(shareID: id, visitor: visitor), call.request.loop)
+            if limits.admitsCount(call.request) {
+                await count(Landing(shareID: id, visitor: visitor), call.request.loop)
+            } else {
+                counts.countLimited()
+            }
         }
         return Response(
             .found,
