@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Slow clients, too many connections and bad TLS keep no other client from being served.
+# Slow clients, too many connections and bad TLS keep no other client from being served; strangers and apps store little.
 #
-# usage: scripts/prove abuse [slow|descriptors|idle|tls]
+# usage: scripts/prove abuse [slow|descriptors|idle|tls|rows]
 #
 # Attacks the release build.
 #
@@ -12,6 +12,8 @@
 #   idle          the server's memory for each of 10,000 idle connections, at most 8 KiB; for each of 2,000 idle
 #                 connections over TLS, without a limit.
 #   tls           testssl.sh without findings above LOW; session resumption; plain HTTP on a TLS port.
+#   rows          one stranger's address, one user's app and one phone do their worst for 20 s, while Kakao confirms no
+#                 withdrawal. No table grows, and no webhooks are sent, beyond the bounds of docs/threat-model.md.
 #
 # Runs all of them unless one is named, which takes six minutes. `ulimit -Hn` must be at least 30,000. The slow readers
 # drive the kernel's memory for TCP to its limit (net.ipv4.tcp_mem) for some seconds: run nothing else of value on the
@@ -19,8 +21,8 @@
 
 parts=("$@")
 case "$*" in
-    '') parts=(slow descriptors idle tls) ;;
-    slow | descriptors | idle | tls) ;;
+    '') parts=(slow descriptors idle tls rows) ;;
+    slow | descriptors | idle | tls | rows) ;;
     *) fail "there is no attack $*; see --help" ;;
 esac
 
@@ -258,6 +260,23 @@ tls() {
     done < <(jq -r '.[] | select(.severity | IN("OK", "INFO") | not) | [.severity, .id, .finding] | @tsv' "$work/testssl.json")
     [ "$bad" = 0 ] || fail "$bad findings above LOW"
     stop secure
+}
+
+# MARK: rows
+
+rows() {
+    say "rows: a stranger, an app and a phone"
+    local secret
+    secret=whsec_$(openssl rand -base64 32)
+    # Without the limits of an app's requests, which would hide those of its rows.
+    attack_server storing KAKAO_APP_ID=123456 DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0 \
+        SHARING_SIGNING_KEY=signing-key-of-the-attack-0123456789 SHARING_DOMAINS=shop.example.com \
+        WEBHOOKS_URL="$sandbox/webhooks" WEBHOOKS_SECRET="$secret"
+    wait_for storing grep -qh "Delivering webhooks" "$work"/storing.{log,out}
+    fault '{"kind":"down","path":"/v1/push/deregister"}'
+    SERVER_URL=$url SANDBOX_URL=$sandbox python3 scripts/proofs/abuse_rows.py 20 || fail "a bound of docs/threat-model.md is passed"
+    curl -sf -X DELETE "$sandbox/sandbox/faults" >/dev/null
+    stop storing
 }
 
 # MARK: Main

@@ -118,6 +118,34 @@ import Testing
         }
     }
 
+    @Test("docs/threat-model.md says of every table who adds rows, how fast at most, and what removes them")
+    func rows() async throws {
+        let page = try String(contentsOfFile: "\(TestFiles.repository)/docs/threat-model.md", encoding: .utf8)
+        let start = try #require(page.firstRange(of: "\n## Rows\n"))
+        let section = page[start.upperBound...].prefix(
+            upTo: page[start.upperBound...].firstRange(of: "\n## ")?.lowerBound ?? page.endIndex
+        )
+        var documented: [String] = []
+        for line in section.split(separator: "\n") where line.hasPrefix("| `") {
+            let cells = line.split(separator: "|", omittingEmptySubsequences: false).dropFirst().dropLast()
+            #expect(cells.count == 4 && cells.allSatisfy { $0.contains(/\w/) }, "\(line)")
+            documented += cells[cells.startIndex].matches(of: /`(\w+)`/).map { String($0.output.1) }
+        }
+        try await Slots.servers.with {
+            try await TestDatabase.with { database in
+                let tables = try await database.pool.read(
+                    """
+                    SELECT relname::text
+                    FROM pg_class
+                    WHERE relnamespace = current_schema()::regnamespace
+                        AND relkind IN ('r', 'p')
+                    """
+                ).map { try $0.decode(String.self) }
+                #expect(documented.sorted() == tables.sorted())
+            }
+        }
+    }
+
     /// Returns the texts of the SQL files of a folder, by name.
     private static func files(in folder: String) throws -> [String: String] {
         let path = "\(TestFiles.repository)/\(folder)"
