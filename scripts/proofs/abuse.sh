@@ -26,7 +26,7 @@ case "$*" in
     *) fail "there is no attack $*; see --help" ;;
 esac
 
-install_requirements slowhttptest testssl.sh openssl python3 jq iproute2 util-linux
+install_requirements openssl python3 jq iproute2 util-linux
 # shellcheck source=scripts/servers.sh
 . scripts/servers.sh
 
@@ -136,6 +136,7 @@ attack() {
 }
 
 slow() {
+    install_missing slowhttptest
     say "slow: 1,000 slow clients"
     attack_server attacked
     # A large response: a list with one callback of 250,000 characters.
@@ -238,6 +239,7 @@ talk() {
 }
 
 tls() {
+    install_missing testssl.sh
     say "tls: resumption, plain HTTP, testssl.sh"
     attack_server secure "${with_tls[@]}"
     local version status
@@ -269,7 +271,8 @@ rows() {
     local secret
     secret=whsec_$(openssl rand -base64 32)
     # Without the limits of an app's requests, which would hide those of its rows.
-    attack_server storing KAKAO_APP_ID=123456 DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0 \
+    attack_server storing KAKAO_APP_ID=123456 KAKAO_REST_API_KEY=sandbox-rest-api-key DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 \
+        DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0 \
         SHARING_SIGNING_KEY=signing-key-of-the-attack-0123456789 SHARING_DOMAINS=shop.example.com \
         WEBHOOKS_URL="$sandbox/webhooks" WEBHOOKS_SECRET="$secret"
     wait_for storing grep -qh "Delivering webhooks" "$work"/storing.{log,out}

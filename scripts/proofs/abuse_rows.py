@@ -3,7 +3,7 @@
 Each attacker repeats its requests on several connections, as fast as the server answers. Afterwards the rows of every table and the
 webhooks that have arrived are compared with those before, and with the bounds of docs/threat-model.md.
 """
-import http.client, json, os, random, subprocess, sys, threading, time
+import http.client, json, os, random, re, subprocess, sys, threading, time
 from urllib.parse import urlencode, urlsplit
 from proof import call, check, finish, operator, sandbox, server, wait_until
 
@@ -45,6 +45,12 @@ attacks = {}
 lock = threading.Lock()
 
 
+def problem(body):
+    """Returns the name of the problem in a response; an empty text for a response with none."""
+    found = re.search(rb'"type":"urn:kakao-push-server:error:([a-z-]+)"', body)
+    return " " + found[1].decode() if found else ""
+
+
 def attack(name, address, make):
     """Repeats an attack until the end. `make` returns a method, a path, a body of fields and header fields."""
 
@@ -60,15 +66,14 @@ def attack(name, address, make):
                     headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
                 connection.request(method, path, body, headers)
                 response = connection.getresponse()
-                response.read()
-                statuses[response.status] = statuses.get(response.status, 0) + 1
+                outcome = (response.status, problem(response.read()))
             except (OSError, http.client.HTTPException) as error:
-                statuses[type(error).__name__] = statuses.get(type(error).__name__, 0) + 1
-                connection = None
+                outcome, connection = (599, type(error).__name__), None
+            statuses[outcome] = statuses.get(outcome, 0) + 1
         with lock:
-            for status, count in statuses.items():
+            for outcome, count in statuses.items():
                 own = attacks.setdefault(name, {})
-                own[status] = own.get(status, 0) + count
+                own[outcome] = own.get(outcome, 0) + count
 
     return [threading.Thread(target=run) for _ in range(CONNECTIONS)]
 
@@ -130,9 +135,9 @@ for thread in threads:
 time_taken = time.monotonic() - begin
 print(f"{CONNECTIONS} connections for each attack, {time_taken:.0f} s:")
 for name, statuses in attacks.items():
-    print(f"  {name + ':':<32}{sum(statuses.values()):>7} requests; " + ", ".join(f"{count} x {status}" for status, count in statuses.items()))
+    print(f"  {name + ':':<32}{sum(statuses.values()):>7} requests; " + ", ".join(f"{count} x {status}{text}" for (status, text), count in sorted(statuses.items())))
 
-# What is counted and delivered in the background, before the rows are compared.
+# What is still to be counted and delivered in the background, before the rows are compared.
 wait_until(60, "the events of shares to be counted", lambda: count_rows()["share_events"] == before["share_events"])
 after = count_rows()
 grown = {name: after[name] - before[name] for name in after}
@@ -175,7 +180,7 @@ check(sent <= 1000 + devices, f"{sent} webhooks were sent")
 check(looked_up <= bound, "shares were looked up more often than visits are served")
 # An attack that the server answers with errors of its own proves nothing.
 for name, statuses in attacks.items():
-    failed = sum(count for status, count in statuses.items() if not isinstance(status, int) or status >= 500)
+    failed = sum(count for (status, _), count in statuses.items() if status >= 500)
     check(failed == 0, f"{name}: {failed} requests failed")
     check(sum(statuses.values()) > 100, f"{name}: fewer than 100 requests were answered")
 for name in ("devices", "share_visits", "link_callbacks"):
