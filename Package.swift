@@ -93,7 +93,10 @@ let package = Package(
         target("Engine/LogOutput", ["Locking", logging]),
         target("Engine/Crypto", ["CLibssl"]),
         target("Engine/Net", ["CLibssl", "CLinux", "EventLoop", "Locking", httpTypes]),
-        target("Engine/HTTPServer", ["CLinux", "EventLoop", "JSON", "Locking", "Net", httpTypes, logging]),
+        target(
+            "Engine/HTTPServer",
+            ["CLinux", "EventLoop", "JSON", "Locking", "LogOutput", "Net", httpTypes, logging]
+        ),
         target("Engine/HTTPClient", ["EventLoop", "Net", deque, httpTypes]),
         target("Engine/Postgres", ["CLibpq", "Crypto", "EventLoop", "Locking", "Net", deque, logging]),
 
@@ -146,8 +149,8 @@ let package = Package(
             "Features/Accounts",
             [
                 "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI",
-                "Locking", "Net", "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", httpTypes, logging,
-                serviceLifecycle,
+                "Locking", "LogOutput", "Net", "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", httpTypes,
+                logging, serviceLifecycle,
             ]
         ),
         target(
@@ -295,9 +298,8 @@ let package = Package(
         tests(
             "Service/EndpointsTests",
             [
-                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoRelay", "KakaoSandbox", "Net",
-                "Postgres",
-                "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", httpTypes,
+                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoRelay", "KakaoSandbox",
+                "Net", "Postgres", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", httpTypes,
             ]
         ),
         tests(
@@ -314,8 +316,8 @@ let package = Package(
         tests(
             "Features/AccountsTests",
             [
-                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
-                "KakaoSandbox", "Locking", "Postgres", "Server", "ServiceKit", "ServiceTesting", "Settings",
+                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON",
+                "KakaoAPI", "KakaoSandbox", "Locking", "Postgres", "Server", "ServiceKit", "ServiceTesting", "Settings",
                 "TestSupport", httpTypes,
             ]
         ),

@@ -35,4 +35,20 @@ import Testing
         #expect(json["value"]?.string.map { Array($0.unicodeScalars) } == Array(value.unicodeScalars))
         #expect(json["message"]?.string == "Message \(value)")
     }
+
+    @Test("A line that strangers cause is written once a second, with the number of those left out")
+    func repeated() {
+        let log = CollectedLog()
+        let line = RepeatedLine(log.logger, .error)
+        let start = ContinuousClock.now
+        for milliseconds in [0, 1, 999, 1000, 1500, 5000, 9000] {
+            line.write("Failed", ["at": "\(milliseconds)"], at: start + .milliseconds(milliseconds))
+        }
+        #expect(
+            log.lines.map(\.metadata) == [
+                ["at": "0"], ["at": "1000", "repeated": "2"], ["at": "5000", "repeated": "1"], ["at": "9000"],
+            ]
+        )
+        #expect(log.messages(.error) == ["Failed", "Failed", "Failed", "Failed"])
+    }
 }

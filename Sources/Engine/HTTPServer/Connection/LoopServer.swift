@@ -2,6 +2,7 @@ import CLinux
 import EventLoop
 import Glibc
 import HTTPTypes
+import LogOutput
 import Logging
 import Net
 
@@ -74,6 +75,8 @@ final class LoopServer: @unchecked Sendable {
     /// logged again.
     private var refused = 0
     private var nextRefusalNote: UInt64 = 0
+    /// The lines about connections for which there is no memory, for example.
+    private let setupFailures: RepeatedLine
     /// The time at which another unreadable address of a client may be logged.
     private var nextAddressNote: UInt64 = 0
     /// Callbacks for the end of the last connection. Empty unless the server is shutting down.
@@ -97,6 +100,7 @@ final class LoopServer: @unchecked Sendable {
         self.limit = limit
         self.budget = budget
         self.logger = logger
+        setupFailures = RepeatedLine(logger, .error)
     }
 
     /// The number of bytes that a peer must send or take per body timeout, to restart that timeout.
@@ -247,7 +251,7 @@ final class LoopServer: @unchecked Sendable {
                 counted[address.network, default: [:]][ObjectIdentifier(connection)] = connection
             }
         } catch {
-            logger.error("Connection setup failed", metadata: ["error": "\(error)"])
+            setupFailures.write("Connection setup failed", ["error": "\(error)"])
             limit.release(address)
         }
     }

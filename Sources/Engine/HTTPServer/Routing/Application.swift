@@ -1,4 +1,5 @@
 package import HTTPTypes
+import LogOutput
 package import Logging
 package import Net
 
@@ -41,12 +42,16 @@ package struct Refusal: Sendable {
 package final class Application: Sendable {
     private let router: Router
     private let middleware: [any Middleware]
-    private let logger: Logger
+    /// The lines about errors that have a problem, such as an unavailable database, and about unknown ones. Whoever may
+    /// send a request can cause them.
+    private let failures: RepeatedLine
+    private let unknownFailures: RepeatedLine
 
     package init(router: Router, middleware: [any Middleware], logger: Logger) {
         self.router = router
         self.middleware = middleware
-        self.logger = logger
+        failures = RepeatedLine(logger, .error)
+        unknownFailures = RepeatedLine(logger, .error)
     }
 
     /// The names of the routes: ``Router/routeNames``.
@@ -98,11 +103,11 @@ package final class Application: Sendable {
             return Problem(.badRequest, error.message).response
         case let error as any ProblemConvertible:
             let problem = error.problem
-            if problem.status.code >= 500 { log(error, request) }
+            if problem.status.code >= 500 { write(failures, error, request) }
             return problem.response
         default:
             // An unknown error is "internal" for the client and complete in the log.
-            log(error, request)
+            write(unknownFailures, error, request)
             return Problem(
                 .internalServerError,
                 "Internal error. The server's log has the details under the request's id."
@@ -111,12 +116,9 @@ package final class Application: Sendable {
         }
     }
 
-    private func log(_ error: any Error, _ request: Request) {
+    private func write(_ line: RepeatedLine, _ error: any Error, _ request: Request) {
         // Without the path, which may contain a secret. The access log has the masked path under the same id.
-        logger.error(
-            "Request failed",
-            metadata: ["request_id": "\(request.id)", "error": "\(String(reflecting: error))"]
-        )
+        line.write("Request failed", ["request_id": "\(request.id)", "error": "\(String(reflecting: error))"])
     }
 
     func decorate(_ response: inout Response, for request: Request) {

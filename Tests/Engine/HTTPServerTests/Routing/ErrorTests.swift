@@ -106,6 +106,17 @@ struct ErrorTests {
         }
     }
 
+    @Test("Errors that repeat are logged once a second", arguments: ["secret", "busy"])
+    func repeated(path: String) async throws {
+        try await withServer(routes: routes) { server in
+            let client = try server.connect()
+            let start = ContinuousClock.now
+            for _ in 0..<50 { #expect(try await client.exchange(get("/task/\(path)")).status >= 500) }
+            let seconds = Int((ContinuousClock.now - start).components.seconds) + 1
+            #expect((1...seconds).contains(server.log.lines.count))
+        }
+    }
+
     @Test("An abort closes the connection without output", arguments: ["/immediate/abort", "/task/abort", "/aborted"])
     func abort(path: String) async throws {
         try await withServer(middleware: [Gatekeeper()], routes: routes) { server in
