@@ -32,6 +32,8 @@ package final class KakaoAccessTokens: Sendable {
     private static let maximumVerifications = 1024
     /// The delay in seconds before a retry if Kakao did not respond.
     private static let retrySeconds: Int64 = 5
+    /// The delay in seconds before a token that got no turn may be sent again.
+    private static let paceSeconds: Int64 = 2
     /// The longest pause after Kakao reports that a quota is used up.
     private static let longestPause = Duration.seconds(60)
 
@@ -77,7 +79,14 @@ package final class KakaoAccessTokens: Sendable {
     private let appID: Int64
     private let state = Locked(State())
     private let verifications = SingleFlight<TokenDigest, Verdict>(limit: maximumVerifications)
-    private let pace = VerificationPace()
+    private let pace = RejectionPace(
+        RejectionPace.Limits(
+            network: RejectionPace.Rate(rejections: 20, inFlight: 32, interval: .milliseconds(500)),
+            server: RejectionPace.Rate(rejections: 1000, inFlight: .max, interval: .milliseconds(50)),
+            // A phone waits with its token.
+            longestWait: .seconds(2)
+        )
+    )
 
     /// - Parameter appID: The app that tokens must belong to.
     init(appID: Int64) {
@@ -88,7 +97,7 @@ package final class KakaoAccessTokens: Sendable {
     ///
     /// - Parameters:
     ///   - digest: The SHA-256 of `token`.
-    ///   - address: The address of the caller: see ``VerificationPace``.
+    ///   - address: The address of the caller: see ``RejectionPace``.
     ///   - kakao: The API client of `loop`.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when Kakao cannot verify the token now, or when too many verifications are requested.
@@ -108,7 +117,7 @@ package final class KakaoAccessTokens: Sendable {
                 // An earlier call may have ended between the look-up and this call.
                 if let verdict = self.known(digest) { return verdict }
                 guard await self.pace.acquire(address, on: loop) else {
-                    return .unknown(retrySeconds: VerificationPace.retrySeconds)
+                    return .unknown(retrySeconds: Self.paceSeconds)
                 }
                 let verdict = await self.verify(token, digest, kakao)
                 if case .refused = verdict {
