@@ -53,16 +53,17 @@ CREATE INDEX accounts_renew_at ON accounts (renew_at) WHERE state = 'linked' AND
 CREATE INDEX accounts_refresh_token_ends_at ON accounts (refresh_token_ends_at) WHERE state = 'linked';
 CREATE INDEX accounts_event_xid ON accounts (event_xid) WHERE event_xid IS NOT NULL;
 
--- The results of logins, for a minute: for the backend that redeems a ticket, or sends an authorization code again.
+-- The results of logins, for a minute: for the backend that redeems a ticket, or sends an authorization code again. And the
+-- logins in browsers that have ended, for eleven minutes, so that each sends one code to Kakao.
 CREATE TABLE login_results (
-    -- The digest of the ticket or of the code.
+    -- The digest of the ticket, of the code, or of the id of a login that has ended.
     sha256                  bytea       PRIMARY KEY CHECK (length(sha256) = 32),
     -- The digest of the operator key and of the other parameters that the code was sent with: only the same request gets
     -- the result again. NULL for a ticket.
     request_sha256          bytea       CHECK (length(request_sha256) = 32),
     -- The request that exchanges the code. NULL for a ticket.
     claim                   uuid,
-    -- Encrypted. NULL while the code is being exchanged.
+    -- Encrypted. NULL while the code is being exchanged, and for a login that has ended.
     result                  bytea,
     ends_at                 timestamptz NOT NULL
 );

@@ -4,6 +4,7 @@ import HTTPServer
 import Identity
 import KakaoAPI
 import Locking
+import LogOutput
 import Logging
 import Net
 package import Runtime
@@ -28,6 +29,9 @@ package struct AccountFeature: Feature {
     private let vault: TokenVault?
     private let app: LoginApp
     private let counts = RefreshCounts()
+    private let loginCallbacks: LoginCallbacks
+    /// The lines about logins that failed, which strangers can cause.
+    private let loginFailures: RepeatedLine
     private let webhooks = WebhookSource("accounts", [.accountLoginRequired], key: .bigint, ListAccountWebhooks.self)
 
     package init(_ server: ServerContext, _ settings: AccountSettings) {
@@ -35,6 +39,8 @@ package struct AccountFeature: Feature {
         self.settings = settings
         vault = settings.vault(appID: server.kakao.appID)
         app = LoginApp { server.kakao }
+        loginCallbacks = LoginCallbacks(settings.loginLimits)
+        loginFailures = RepeatedLine(server.logger)
         server.lifecycle.register { [webhooks] in AccountUserObserver(pool: $0.pool, webhooks: webhooks) }
         server.monitoring.register(AccountMonitoring(pool: server.background.pool, counts: counts).report)
     }
@@ -92,7 +98,7 @@ package struct AccountFeature: Feature {
             CodeExchange(
                 store: store,
                 vault: vault,
-                kakao: kakao,
+                kakao: loop.kakao(.logins),
                 client: loop.client,
                 app: app,
                 idTokens: server.identity.kakaoTokens,
@@ -108,12 +114,13 @@ package struct AccountFeature: Feature {
                     vault: vault,
                     exchange: exchange,
                     results: results,
-                    publicURL: { [server] in server.publicURL.withLock { $0 } },
-                    logger: server.logger
+                    callbacks: loginCallbacks,
+                    failures: loginFailures,
+                    publicURL: { [server] in server.publicURL.withLock { $0 } }
                 )
             )
         }
-        routes.add(TicketRoutes(results: results, exchange: exchange, kakao: kakao, logger: server.logger))
+        routes.add(TicketRoutes(results: results, exchange: exchange, kakao: loop.kakao(.logins)))
         routes.add(
             AccountRoutes(
                 store: store,

@@ -1,4 +1,5 @@
 package import Crypto
+package import Identity
 package import Settings
 
 /// The settings of accounts: the keys that encrypt users' tokens, and the addresses that users return to after a login.
@@ -13,6 +14,13 @@ package struct AccountSettings: SettingsGroup {
     package var usesOpenIDConnect = false
     /// The intervals of token refreshes, which tests shorten.
     package var refreshIntervals = RefreshIntervals()
+    /// The limits of codes in browsers that Kakao rejects, which tests change.
+    package var loginLimits = RejectionPace.Limits(
+        network: RejectionPace.Rate(rejections: 20, inFlight: 32, interval: .milliseconds(200)),
+        server: RejectionPace.Rate(rejections: 200, inFlight: 64, interval: .milliseconds(50)),
+        // A person who shares an address with an attacker waits behind the attacker's connections: there is room for 75.
+        longestWait: .seconds(15)
+    )
 
     package init() {}
 

@@ -1,9 +1,12 @@
 import Crypto
 import FoundationEssentials
 import HTTPClient
+import HTTPServer
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
+import Locking
 import Server
 import ServiceTesting
 import TestSupport
@@ -11,6 +14,7 @@ import Testing
 
 @testable import Accounts
 @testable import Endpoints
+@testable import Settings
 
 /// The login of a user in a browser: `/login/kakao`, its callback, and `POST /v1/login/tickets`.
 @Suite(.timeLimit(.minutes(5))) struct BrowserLoginTests {
@@ -167,6 +171,234 @@ import Testing
             #expect(try await browser.get("/login/kakao/callback").status == 400)
         }
     }
+
+    // MARK: Ends of logins
+
+    private static func exchanges(_ service: TestService) -> Int {
+        service.kakao.sandbox.stats.requests["/oauth/token"] ?? 0
+    }
+
+    /// Begins a login. Returns the path of Kakao's callback with a right code.
+    private static func begin(
+        _ browser: inout Browser,
+        _ service: TestService,
+        of userID: Int64 = 7
+    ) async throws -> String {
+        let start = try await browser.get("/login/kakao", ["login_hint": String(userID)])
+        let address = try #require(start.headerFields[.location])
+        let back = try await service.kakao.browser.get(
+            String(address.dropFirst(service.kakao.sandbox.url.utf8.count))
+        )
+        return String(try #require(back.headerFields[.location]).dropFirst(service.api.url.utf8.count))
+    }
+
+    /// Returns the path of a callback with an invented code, of the login that another path belongs to.
+    private static func forged(_ path: String, _ number: Int = 0) throws -> String {
+        let state = try #require(Location(path)["state"])
+        return "/login/kakao/callback?code=invented-\(number)&state=\(state)"
+    }
+
+    @Test("A login ends with its first callback: further ones get its outcome, and their codes are not used")
+    func onceOnly() async throws {
+        try await withAccounts { service in
+            var browser = Browser(service.api)
+            let path = try await Self.begin(&browser, service)
+            // A response may be lost, and an attacker keeps every cookie.
+            let before = browser
+            let ticket = try await browser.get(path).location?["ticket"]
+            #expect(ticket != nil)
+            for path in [path, try Self.forged(path), path + "&error=access_denied"] {
+                var again = before
+                #expect(try await again.get(path).location?["ticket"] == ticket)
+            }
+            #expect(Self.exchanges(service) == 1)
+
+            var attacker = Browser(service.api)
+            let other = try await Self.begin(&attacker, service)
+            let cookies = attacker
+            for number in 0..<5 {
+                var attacker = cookies
+                #expect(try await attacker.get(Self.forged(other, number)).location?["error"] == "server_error")
+            }
+            #expect(Self.exchanges(service) == 2)
+            // The right code comes too late.
+            #expect(try await attacker.get(other).location?["error"] == "server_error")
+            #expect(Self.exchanges(service) == 2)
+
+            var denied = Browser(service.api)
+            let third = try await Self.begin(&denied, service)
+            var repeated = denied
+            let refusal = try Self.forged(third).replacing("code=invented-0", with: "error=access_denied")
+            #expect(try await denied.get(refusal).location?["error"] == "access_denied")
+            #expect(try await repeated.get(third).location?["error"] == "access_denied")
+            #expect(Self.exchanges(service) == 2)
+        }
+    }
+
+    @Test("A callback that is repeated while its code is exchanged gets the same ticket")
+    func concurrent() async throws {
+        try await withAccounts { service in
+            var browser = Browser(service.api)
+            let path = try await Self.begin(&browser, service)
+            let before = browser
+            var fault = Fault(.latency)
+            fault.path = "/oauth/token"
+            fault.milliseconds = 600_000
+            service.kakao.sandbox.add(fault)
+            let calls = (0..<3).map { _ in
+                Task {
+                    var browser = before
+                    return try await browser.get(path).location?["ticket"]
+                }
+            }
+            try await eventually("the code is exchanged") { Self.exchanges(service) == 1 }
+            service.kakao.endFaults()
+            let tickets = try await calls.asyncMap { try await $0.value }
+            #expect(tickets[0] != nil)
+            #expect(Set(tickets).count == 1)
+            #expect(Self.exchanges(service) == 1)
+        }
+    }
+
+    @Test("A login that has ended on one server has ended on all")
+    func otherServer() async throws {
+        try await withAccounts { service in
+            try await RunningServer.run(service.settings, log: service.log) { server in
+                let other = TestService(
+                    database: service.database,
+                    kakao: service.kakao,
+                    settings: service.settings,
+                    server: server,
+                    log: service.log
+                )
+                var browser = Browser(service.api)
+                let path = try await Self.begin(&browser, service)
+                var elsewhere = other.api.with(nil)
+                elsewhere.headerFields[.cookie] = browser.cookies.map { "\($0.key)=\($0.value)" }.joined(
+                    separator: "; "
+                )
+                #expect(try await browser.get(path).location?["ticket"] != nil)
+                #expect(try await elsewhere.get(path).location?["error"] == "server_error")
+                #expect(Self.exchanges(service) == 1)
+                // The row outlives the cookie.
+                let rows = "login_results WHERE result IS NULL AND ends_at > now() + interval '10 minutes'"
+                #expect(try await service.database.count(rows) == 1)
+            }
+        }
+    }
+
+    @Test("A login whose end could not be stored has not ended")
+    func databaseAway() async throws {
+        try await withAccounts { service in
+            var browser = Browser(service.api)
+            let path = try await Self.begin(&browser, service)
+            try await service.database.pool.write("ALTER TABLE login_results RENAME TO hidden")
+            #expect(try await browser.get(path).status == 500)
+            #expect(Self.exchanges(service) == 0)
+            try await service.database.pool.write("ALTER TABLE hidden RENAME TO login_results")
+            #expect(try await browser.get(path).location?["ticket"] != nil)
+        }
+    }
+
+    // MARK: Invented codes
+
+    @Test("Invented codes cause few calls and few lines in the log, and logins from other addresses succeed")
+    func invented() async throws {
+        try await withAccounts {
+            $0.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
+            // Once the rejections are used up, an address has no turn but one.
+            $0.accounts.loginLimits.network = RejectionPace.Rate(rejections: 3, inFlight: 2, interval: .seconds(36_000))
+        } _: { service in
+            let start = ContinuousClock.now
+            var refused = 0
+            for number in 0..<20 {
+                var attacker = Browser(service.api.from("203.0.113.7"))
+                let path = try await Self.begin(&attacker, service)
+                let answer = try await attacker.get(Self.forged(path, number))
+                if answer.status == 302 {
+                    #expect(answer.location?["error"] == "server_error")
+                } else {
+                    refused += 1
+                    #expect(answer.problem == "too-many-requests")
+                    #expect(answer.headerFields[.retryAfter] == "5")
+                    let refresh = try #require(HTTPField.Name("Refresh"))
+                    #expect(answer.headerFields[refresh] == "5")
+                    // The login has not ended.
+                    #expect(answer.headerFields[.setCookie] == nil)
+                }
+            }
+            let seconds = Int((ContinuousClock.now - start).components.seconds) + 1
+            // Three rejections, one slow turn, and another rejection each 20 s.
+            #expect(Self.exchanges(service) <= 4 + seconds / 20)
+            #expect(refused >= 16 - seconds / 20)
+            let lines = service.log.lines.filter { $0.message == "Login failed" }
+            #expect((1...seconds + 1).contains(lines.count))
+            let repeated = lines.compactMap { $0.metadata["repeated"].flatMap { Int($0) } }.reduce(0, +)
+            #expect(repeated + lines.count <= Self.exchanges(service))
+
+            var user = Browser(service.api.from("203.0.113.8"))
+            #expect(try await user.logIn(at: service.kakao, ["login_hint": "8"]).location?["ticket"] != nil)
+        }
+    }
+
+    @Test("A person who shares an address with an attacker waits for a turn, and is logged in")
+    func sharedAddress() async throws {
+        try await withAccounts {
+            $0.accounts.loginLimits.network = RejectionPace.Rate(
+                rejections: 1,
+                inFlight: 1,
+                interval: .milliseconds(50)
+            )
+            $0.accounts.loginLimits.longestWait = .seconds(300)
+        } _: { service in
+            let attacks = (0..<30).map { number in
+                Task {
+                    var attacker = Browser(service.api)
+                    let path = try await Self.begin(&attacker, service)
+                    return try await attacker.get(Self.forged(path, number)).location?["error"]
+                }
+            }
+            try await eventually("a code is rejected") { service.log.messages.contains("Login failed") }
+            var tabs = Browser(service.api)
+            let first = try await Self.begin(&tabs, service, of: 8)
+            let second = try await Self.begin(&tabs, service, of: 9)
+            #expect(try await tabs.get(first).location?["ticket"] != nil)
+            #expect(try await tabs.get(second).location?["ticket"] != nil)
+            for attack in attacks { #expect(try await attack.value == "server_error") }
+        }
+    }
+
+    @Test("Logins that wait for Kakao do not hold up registrations, which have connections of their own")
+    func connections() async throws {
+        try await withAccounts {
+            // One connection for requests on each loop, and two for logins.
+            $0.kakao.maximumConcurrentRequests = 1
+        } _: { service in
+            var fault = Fault(.latency)
+            fault.path = "/oauth/token"
+            fault.milliseconds = 600_000
+            service.kakao.sandbox.add(fault)
+            let isAnswered = Locked(false)
+            let logins = (1...12).map { number in
+                Task {
+                    defer { isAnswered.withLock { $0 = true } }
+                    let body: JSONValue = [
+                        "code": .string("code-\(number)"), "redirect_uri": "https://app.example.com",
+                    ]
+                    return try await service.api.post("/v1/login/code", json: body).status
+                }
+            }
+            try await eventually("logins wait for Kakao") { Self.exchanges(service) >= 4 }
+            for userID in 1...4 {
+                #expect(try await service.api.register(Int64(userID), "token-\(userID)").status == 200)
+            }
+            #expect(!isAnswered.withLock { $0 }, "the registrations came after the logins")
+            service.kakao.endFaults()
+            for login in logins { _ = try await login.value }
+        }
+    }
+
+    // MARK: Errors of Kakao
 
     @Test(
         "An error of Kakao leads back to the service, with its name if the service may know it",

@@ -38,6 +38,12 @@ struct CodeExchange: Sendable {
         /// Another user than ``Code/userID`` has logged in.
         case wrongAccount
 
+        /// Whether Kakao has rejected what the browser or the app sent, rather than being unavailable.
+        var isRejection: Bool {
+            guard case .kakao(let error) = self, case .refused = error.kind else { return false }
+            return error.disposition != .retry && error.disposition != .wait
+        }
+
         var description: String {
             switch self {
             case .appKeyMissing: "the app key is not set"
@@ -158,7 +164,6 @@ struct CodeExchange: Sendable {
             let userID = try await user(of: token, idTokens),
             code.nonce == nil || token.claims["nonce"]?.string == code.nonce
         else {
-            logger.warning("Login rejected: the ID token is not Kakao's, or not of this login")
             throw Failure.invalidIDToken
         }
         return (token.claims, userID)

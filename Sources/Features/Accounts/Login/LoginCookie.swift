@@ -1,4 +1,5 @@
 import Crypto
+import Endpoints
 import FoundationEssentials
 import HTTPServer
 import HTTPTypes
@@ -10,8 +11,8 @@ import JSON
 /// an attacker cannot log a victim in to the attacker's account (RFC 6749 §10.12). Each login has a cookie of its own, so that
 /// several windows can log in at the same time.
 struct LoginCookie: Sendable {
-    /// The time for which a login may take, in seconds.
-    private static let lifetimeSeconds = 600.0
+    /// The time for which a login may take.
+    static let lifetime = Duration.seconds(600)
     /// Only the host that set it gets the cookie, over HTTPS (RFC 6265bis §4.1.3.2).
     private static let prefix = "__Host-kakao-login-"
     /// The limit of the service's address and state in bytes, with which a cookie has less than 4096 bytes.
@@ -37,7 +38,7 @@ struct LoginCookie: Sendable {
         self.returnTo = returnTo
         self.state = state
         self.userID = userID
-        endsAt = Date().timeIntervalSince1970 + Self.lifetimeSeconds
+        endsAt = Date().timeIntervalSince1970 + Self.lifetime.inSeconds
     }
 
     /// The SHA-256 of the verifier, which Kakao compares with it later (RFC 7636 §4.2).
@@ -55,7 +56,7 @@ struct LoginCookie: Sendable {
             $0.member("ends_at", Int64(endsAt))
         }
         let value = Base64URL.encode(vault.seal(json.bytes, for: Self.purpose(id)))
-        return Self.header(id, value, seconds: Int(Self.lifetimeSeconds))
+        return Self.header(id, value, seconds: Int(Self.lifetime.components.seconds))
     }
 
     /// Returns the header field that deletes the cookie of a login.

@@ -4,12 +4,15 @@ import FoundationEssentials
 import Postgres
 import Runtime
 
-/// The results of logins, which PostgreSQL keeps for a minute under the digest of a ticket or of an authorization code.
+/// The results of logins, which PostgreSQL keeps for a minute under the digest of a ticket or of an authorization code; and
+/// the logins in browsers that have ended.
 struct LoginResultStore: Sendable {
     /// The time for which a ticket can be redeemed, and a code sent again.
     static let lifetime = Duration.seconds(60)
     /// The time for which a code is claimed. It exceeds the time for the calls to Kakao and for storing the tokens.
     private static let claimLifetime = Duration.seconds(180)
+    /// The time for which an ended login is known: longer than its cookie is valid, also if the clocks of servers differ.
+    private static let loginLifetime = LoginCookie.lifetime + .seconds(60)
     /// The number of attempts to claim a code whose connections are lost.
     private static let claimAttempts = 4
     private static let claimDelay = RetryDelay(first: .milliseconds(100), longest: .seconds(1))
@@ -33,8 +36,23 @@ struct LoginResultStore: Sendable {
     ///
     /// - Parameter request: The digest of the operator key and of the other parameters of the request.
     func claim(code: String, request: [UInt8]) async throws -> KnownCode {
-        let sha256 = SHA256Digest.of(code)
-        let claim = ClaimLoginCode(sha256: sha256, request: request, claim: UUID(), lifetime: Self.claimLifetime)
+        try await claim(code, request: request, for: Self.claimLifetime)
+    }
+
+    /// Ends a login in a browser. Returns `false` if it has ended before.
+    ///
+    /// - Parameter id: The login. No code and no ticket has the space in its key.
+    func end(login id: String) async throws -> Bool {
+        let key = "login \(id)"
+        guard case .new = try await claim(key, request: SHA256Digest.of(key), for: Self.loginLifetime) else {
+            return false
+        }
+        return true
+    }
+
+    private func claim(_ key: String, request: [UInt8], for lifetime: Duration) async throws -> KnownCode {
+        let sha256 = SHA256Digest.of(key)
+        let claim = ClaimLoginCode(sha256: sha256, request: request, claim: UUID(), lifetime: lifetime)
         // A claim without a response may have been committed. Repeated, it is found to be this request's own.
         let rows = try await Self.claimDelay.retrying(
             atMost: Self.claimAttempts,

@@ -3,6 +3,7 @@ import Endpoints
 import HTTPServer
 import HTTPTypes
 import JSON
+import LogOutput
 import Logging
 import Net
 import Schemas
@@ -29,9 +30,11 @@ struct LoginRoutes: RouteCollection {
     let vault: TokenVault
     let exchange: CodeExchange
     let results: LoginResultStore
+    /// Shared by all event loops, as is `failures`.
+    let callbacks: LoginCallbacks
+    let failures: RepeatedLine
     /// The URL at which browsers reach the server; `nil` if none is set.
     let publicURL: @Sendable () -> String?
-    let logger: Logger
 
     // MARK: Start
 
@@ -154,7 +157,7 @@ struct LoginRoutes: RouteCollection {
                 headers: [Answer.Header("Location", "The service's address.")]
             )
         ],
-        problems: [.unknownLogin, .notConfigured, .databaseUnavailable],
+        problems: [.unknownLogin, .notConfigured, .tooManyRequests, .databaseUnavailable],
         isOffered: { !$0.settings.returnURLs.isEmpty },
         handler: finish
     )
@@ -171,27 +174,29 @@ struct LoginRoutes: RouteCollection {
                 "This browser has not begun this login, or it took longer than ten minutes. Start the login again."
             )
         }
-        let outcome: (name: String, value: String)
+        let outcome: LoginOutcome
         if let code {
-            outcome = try await ticket(code, login, call.request)
+            let request = call.request
+            outcome = try await callbacks.outcome(
+                of: login.id,
+                from: request.clientAddress.network,
+                on: request.loop
+            ) { try await logIn(with: code, login, requestID: request.id) }
         } else {
-            outcome = ("error", error.map { Self.errors.contains($0) ? $0 : "server_error" } ?? "server_error")
+            outcome = callbacks.end(login.id, error.flatMap { Self.errors.contains($0) ? .error($0) : nil } ?? .failed)
         }
         return redirect(
-            to: address.adding([outcome] + (login.state.map { [("state", $0)] } ?? [])),
+            to: address.adding([outcome.parameter] + (login.state.map { [("state", $0)] } ?? [])),
             cookies: [LoginCookie.deletion(login.id)]
         )
     }
 
-    /// Exchanges a code for a ticket of the service, or for an error.
-    private func ticket(
-        _ code: String,
-        _ login: LoginCookie,
-        _ request: Request
-    ) async throws -> (name: String, value: String) {
-        let ticket = Base64URL.encode(RandomKey.bytes(32))
+    /// Ends a login in the database, and exchanges its code for a ticket of the service, or for an error.
+    ///
+    /// - Throws: ``Problem`` if the server lacks its public URL, ``PostgresError`` if the login may not have ended.
+    private func logIn(with text: String, _ login: LoginCookie, requestID: String) async throws -> LoginOutcome {
         let code = CodeExchange.Code(
-            text: code,
+            text: text,
             redirectURI: try redirectURI,
             codeVerifier: login.codeVerifier,
             nonce: login.nonce,
@@ -200,20 +205,17 @@ struct LoginRoutes: RouteCollection {
             appKey: .rest,
             userID: login.userID
         )
+        // Another server has received a callback of it, or this one long ago. Kakao accepts a code only once.
+        guard try await results.end(login: login.id) else { return .failed }
+        let ticket = Base64URL.encode(RandomKey.bytes(32))
         do {
-            // A code can be used once, so that its tokens must not be lost with the browser's connection.
-            _ = try await request.uninterrupted { [exchange, results] in
-                try await exchange.logIn(with: code) { results.storing($0, of: ticket) }
-            }
-            return ("ticket", ticket)
+            _ = try await exchange.logIn(with: code) { results.storing($0, of: ticket) }
+            return .ticket(ticket)
         } catch CodeExchange.Failure.wrongAccount {
-            return ("error", "wrong_account")
+            return .error("wrong_account")
         } catch {
-            logger.warning(
-                "Login failed",
-                metadata: ["error": "\(error.shownInLog)", "request_id": "\(request.id)"]
-            )
-            return ("error", "server_error")
+            failures.write("Login failed", ["error": "\(error.shownInLog)", "request_id": "\(requestID)"])
+            return (error as? CodeExchange.Failure)?.isRejection == true ? .rejected : .failed
         }
     }
 

@@ -7,7 +7,6 @@ import HTTPTypes
 import Identity
 import JSON
 import KakaoAPI
-import Logging
 import Runtime
 import Schemas
 
@@ -24,7 +23,6 @@ struct TicketRoutes: RouteCollection {
     let results: LoginResultStore?
     let exchange: CodeExchange?
     let kakao: KakaoClient
-    let logger: Logger
 
     // MARK: Tickets
 

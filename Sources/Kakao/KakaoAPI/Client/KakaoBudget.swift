@@ -1,7 +1,7 @@
 package import HTTPClient
 
-/// The purposes of calls to Kakao. Each has its own connections, so that a push to millions does not delay the login of
-/// one user, and background work delays neither.
+/// The purposes of calls to Kakao. Each has its own connections, so that a push to millions does not delay the request of
+/// one user, and neither background work nor logins, which anyone may begin, delay either.
 package enum KakaoBudget: UInt8, Sendable, CaseIterable {
     /// Sends of pushes.
     case pushes = 1
@@ -9,6 +9,8 @@ package enum KakaoBudget: UInt8, Sendable, CaseIterable {
     case requests
     /// Calls of background workers.
     case background
+    /// Exchanges of the codes of logins, which strangers can invent.
+    case logins
 
     var connections: ConnectionGroup { ConnectionGroup(rawValue) }
 
@@ -18,6 +20,7 @@ package enum KakaoBudget: UInt8, Sendable, CaseIterable {
     package static func connectionLimits(_ limit: Int) -> [ConnectionGroup: Int] {
         [
             pushes.connections: limit, requests.connections: limit, background.connections: max(2, limit / 4),
+            logins.connections: max(2, limit / 4),
         ]
     }
 }
