@@ -17,7 +17,7 @@ struct HealthRoutes: RouteCollection {
             "getHealth",
             .get,
             "/healthz",
-            .anyone,
+            .anyone(.constantCost),
             "Responds while the process is alive.",
             unknownFields: .kept,
             answers: [.media(.ok, ["text/plain"], "`ok`.")]
@@ -32,7 +32,7 @@ struct HealthRoutes: RouteCollection {
         "getReadiness",
         .get,
         "/readyz",
-        .anyone,
+        .anyone(.limited("The state is determined once a second on each event loop.")),
         "Shows whether requests may be sent to this server.",
         unknownFields: .kept,
         answers: [

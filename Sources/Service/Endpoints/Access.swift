@@ -5,9 +5,9 @@ package import HTTPServer
 /// The callers that an operation admits. The server checks it on the request's head, before it reads any of the body.
 package enum Access: Sendable, Equatable {
     /// Any caller, without a credential.
-    case anyone
+    case anyone(OpenLimit)
     /// Any caller, without a credential, but only at the port for operators if there is one.
-    case operatorPort
+    case operatorPort(OpenLimit)
     /// Operators whose key has all of these scopes.
     case `operator`([Scope])
     /// Operators whose key has one of these scopes.
@@ -15,9 +15,11 @@ package enum Access: Sendable, Equatable {
     /// Operators whose key has the scope `read`. A key that was accepted within the last hour is accepted even while
     /// the database is unavailable, since operators need the metrics most then.
     case monitoring
-    /// Operators whose key has the scope `devices`, for any user; and users' apps, for their own user.
+    /// Operators whose key has the scope `devices`, for any user; and users' apps, for their own user. The authorization
+    /// limits the requests of each user and of each address.
     case device
     /// Operators whose key has this scope, for any user; and users with an access token of Kakao Login, for themselves.
+    /// Their requests are limited as those of ``device``.
     case kakaoUser(Scope)
     /// Kakao, authenticated by the Admin key.
     case kakao
@@ -36,8 +38,22 @@ package enum Access: Sendable, Equatable {
         }
     }
 
-    /// Whether no credential is needed.
-    var isAnonymous: Bool { self == .anyone || self == .operatorPort }
+    /// The limit of an operation that needs no credential; `nil` for one that does.
+    package var openLimit: OpenLimit? {
+        switch self {
+        case .anyone(let limit), .operatorPort(let limit): limit
+        case .operator, .operatorWithAny, .monitoring, .device, .kakaoUser, .kakao, .kakaoAddress: nil
+        }
+    }
+}
+
+/// The limit of what strangers can make an operation do that needs no credential. Each such operation declares one.
+package enum OpenLimit: Sendable, Equatable {
+    /// Each request takes the same short time on the event loop: the handler responds at once, and calls neither PostgreSQL
+    /// nor Kakao.
+    case constantCost
+    /// The handler limits the work, in this way: a sentence for `docs/threat-model.md`.
+    case limited(String)
 }
 
 /// The authentication and authorization of requests.

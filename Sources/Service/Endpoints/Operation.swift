@@ -21,6 +21,14 @@ package struct Operation<Collection: Sendable>: Sendable {
         case task(@Sendable (Collection) -> @Sendable (Call) async throws -> Response)
         /// Responds in a task that reads the body while it arrives.
         case streaming(@Sendable (Collection) -> @Sendable (Call, RequestBody) async throws -> Response)
+
+        /// Returns whether an operation with this handler may declare a limit.
+        func canHave(_ limit: OpenLimit?) -> Bool {
+            switch (self, limit) {
+            case (.immediate, _), (_, .limited), (_, nil): true
+            case (.task, .constantCost), (.streaming, .constantCost): false
+            }
+        }
     }
 
     package let declaration: OperationDeclaration
@@ -34,9 +42,21 @@ package struct Operation<Collection: Sendable>: Sendable {
         isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
         handler: @escaping @Sendable (Collection) -> @Sendable (Call) async throws -> Response
     ) {
+        self.init(declaration, isOffered, .task(handler))
+    }
+
+    private init(
+        _ declaration: OperationDeclaration,
+        _ isOffered: @escaping @Sendable (Collection) -> Bool,
+        _ handler: Handler
+    ) {
+        precondition(
+            handler.canHave(declaration.access.openLimit),
+            "\(declaration.id): only a handler that responds at once has a constant cost"
+        )
         self.declaration = declaration
         self.isOffered = isOffered
-        self.handler = .task(handler)
+        self.handler = handler
     }
 
     /// Declares an operation whose handler responds in a task. The other parameters are those of
@@ -78,13 +98,14 @@ package struct Operation<Collection: Sendable>: Sendable {
         self.init(declaration, isOffered: isOffered, handler: handler)
     }
 
+    /// - Parameters:
+    ///   - isOffered: Whether a server has this operation, which may depend on its settings.
     package init(
         _ declaration: OperationDeclaration,
+        isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
         immediate handler: @escaping @Sendable (Collection) -> @Sendable (Call) throws -> Response
     ) {
-        self.declaration = declaration
-        isOffered = { _ in true }
-        self.handler = .immediate(handler)
+        self.init(declaration, isOffered, .immediate(handler))
     }
 
     /// - Parameters:
@@ -94,9 +115,7 @@ package struct Operation<Collection: Sendable>: Sendable {
         isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
         streaming handler: @escaping @Sendable (Collection) -> @Sendable (Call, RequestBody) async throws -> Response
     ) {
-        self.declaration = declaration
-        self.isOffered = isOffered
-        self.handler = .streaming(handler)
+        self.init(declaration, isOffered, .streaming(handler))
     }
 }
 
@@ -228,7 +247,7 @@ package final class OperationDeclaration: Sendable {
         case .kakao: problems.formUnion([.unauthorized])
         case .kakaoAddress: problems.formUnion([.notFound])
         }
-        if !access.isAnonymous { problems.formUnion([.databaseUnavailable, .overloaded]) }
+        if access.openLimit == nil { problems.formUnion([.databaseUnavailable, .overloaded]) }
         switch body {
         // A body that is streamed has no limit.
         case .media(_, _, _, isChecked: true): problems.formUnion([.unsupportedMediaType])

@@ -34,7 +34,7 @@ package struct Routes {
         for operation in Collection.operations where operation.isOffered(collection) {
             let declaration = operation.declaration
             var limit = declaration.maximumBodyBytes
-            if declaration.access.isAnonymous { limit = limit ?? Self.anonymousBody }
+            if declaration.access.openLimit != nil { limit = limit ?? Self.anonymousBody }
             // The body of a GET is not used.
             if declaration.method == .get { limit = limit ?? RequestSize.small }
             let handler: Handler

@@ -1,8 +1,11 @@
 import FoundationEssentials
 import HTTPClient
+import HTTPServer
 import HTTPTypes
+import Identity
 import JSON
 import KakaoRelay
+import KakaoSandbox
 import Net
 import Schemas
 import ServiceTesting
@@ -38,6 +41,55 @@ import Testing
         for kind in Set(Self.operations.flatMap(\.problems)) {
             let isListed = rows.contains { $0.hasPrefix("| \(kind.status.code)") && $0.contains("`\(kind.name)`") }
             #expect(isListed, "\(kind.status.code) \(kind.name)")
+        }
+    }
+
+    @Test("docs/threat-model.md lists each operation that needs no credential, with its limit")
+    func openOperations() throws {
+        let page = try String(contentsOfFile: "\(TestFiles.repository)/docs/threat-model.md", encoding: .utf8)
+        let listed = page.split(separator: "\n").filter { $0.hasPrefix("| `GET ") || $0.hasPrefix("| `POST ") }
+        let declared = Self.operations.compactMap { operation -> String? in
+            let limit: String? =
+                switch operation.access.openLimit {
+                case nil: nil
+                case .constantCost: "The cost of a request is constant."
+                case .limited(let sentence): sentence
+                }
+            return limit.map { "| `\(operation.method) \(operation.path)` | \($0) |" }
+        }
+        #expect(listed.map(String.init).sorted() == declared.sorted())
+    }
+
+    @Test("Only a handler that responds at once can have a constant cost")
+    func constantCost() {
+        typealias Handler = Operation<Int>.Handler
+        let immediate = Handler.immediate { _ in { _ in Response(.ok) } }
+        let task = Handler.task { _ in { _ in Response(.ok) } }
+        #expect(immediate.canHave(.constantCost))
+        #expect(!task.canHave(.constantCost))
+        #expect(task.canHave(.limited("By address.")))
+        #expect(task.canHave(nil))
+    }
+
+    @Test("A user's requests are limited at each operation that is open to users")
+    func userLimits() async throws {
+        try await withService {
+            $0.keepAccounts()
+            $0.relay.relaysStory = true
+            $0.identity.requestsPerMinutePerUser = 1
+        } _: { service in
+            let token = try #require(service.kakao.sandbox.accessToken(of: 7))
+            var app = service.api.with("Bearer \(token)")
+            app.checksContract = false
+            #expect(try await app.get("/v1/push/tokens").status == 200)
+            for operation in Self.operations {
+                switch operation.access {
+                case .device, .kakaoUser:
+                    let response = try await SampleRequest(operation).send(to: app, with: [])
+                    #expect(response.status == 429, "\(operation.id): \(response.status)")
+                case .anyone, .operatorPort, .operator, .operatorWithAny, .monitoring, .kakao, .kakaoAddress: break
+                }
+            }
         }
     }
 

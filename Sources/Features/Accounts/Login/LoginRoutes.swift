@@ -66,29 +66,31 @@ struct LoginRoutes: RouteCollection {
         "The user that must log in. Another one is refused with `error=wrong_account`."
     )
 
-    private static let starting = Operation(
-        "startLogin",
-        .get,
-        path,
-        .anyone,
-        "Redirects a browser to Kakao's login. Offered if `login.return_urls` is set.",
-        query: [returnTo, state, scope, serviceTerms, prompt, loginHint, userID],
-        answers: [
-            .empty(
-                .found,
-                "Kakao's login.",
-                headers: [
-                    Answer.Header("Location", "Kakao's login."),
-                    Answer.Header("Set-Cookie", "The login in progress, encrypted."),
-                ]
-            )
-        ],
-        problems: [.notConfigured],
+    private static let starting = Operation<LoginRoutes>(
+        OperationDeclaration(
+            "startLogin",
+            .get,
+            path,
+            .anyone(.constantCost),
+            "Redirects a browser to Kakao's login. Offered if `login.return_urls` is set.",
+            query: [returnTo, state, scope, serviceTerms, prompt, loginHint, userID],
+            answers: [
+                .empty(
+                    .found,
+                    "Kakao's login.",
+                    headers: [
+                        Answer.Header("Location", "Kakao's login."),
+                        Answer.Header("Set-Cookie", "The login in progress, encrypted."),
+                    ]
+                )
+            ],
+            problems: [.notConfigured]
+        ),
         isOffered: { !$0.settings.returnURLs.isEmpty },
-        handler: start
+        immediate: start
     )
 
-    @Sendable private func start(_ call: Call) async throws -> Response {
+    @Sendable private func start(_ call: Call) throws -> Response {
         let returnTo = try call[Self.returnTo] ?? settings.returnURLs[0]
         guard let address = ReturnAddress(returnTo, allowed: settings.returnURLs) else {
             throw Problem.field(Self.returnTo.name, "an address of login.return_urls, with any query")
@@ -146,7 +148,11 @@ struct LoginRoutes: RouteCollection {
         "finishLogin",
         .get,
         callbackPath,
-        .anyone,
+        .anyone(
+            .limited(
+                "A login ends with its first callback. Codes that Kakao rejects slow down those that follow, by address and in all; their calls have connections of their own."
+            )
+        ),
         "Receives a browser that returns from Kakao's login. Offered if `login.return_urls` is set.",
         query: [code, error, description, kakaoState],
         unknownFields: .ignored,

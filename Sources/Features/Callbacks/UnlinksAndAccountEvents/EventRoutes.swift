@@ -60,7 +60,11 @@ struct EventRoutes: RouteCollection {
         "receiveAccountEvents",
         .post,
         "/kakao/account-events",
-        .anyone,
+        .anyone(
+            .limited(
+                "Only tokens that Kakao has signed are stored. Its keys are fetched every 15 s at most; while they cannot be, tokens for this app wait in 8 MiB of the disk."
+            )
+        ),
         "Stores account events, which Kakao signs. Offered if a key of the app is set.",
         body: .media(["application/secevent+jwt"], "A security event token (RFC 8417).", isChecked: false),
         unknownFields: .kept,

@@ -38,7 +38,7 @@ struct LandingRoutes: RouteCollection {
         "followShare",
         .get,
         "/s/{id}",
-        .anyone,
+        .anyone(.limited("Visits, and those of them that are counted, are limited by address.")),
         "Counts a visit and redirects to a link of the share.",
         path: [id],
         query: [link],

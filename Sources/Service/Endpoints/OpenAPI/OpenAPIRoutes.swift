@@ -15,7 +15,7 @@ package struct OpenAPIRoutes: RouteCollection {
                 "getOpenAPIDocument",
                 .get,
                 path,
-                .operatorPort,
+                .operatorPort(.constantCost),
                 "Returns this document.",
                 answers: [
                     .json(.ok, .object, "The document.", headers: [.init("ETag", "Changes with the document.")]),
