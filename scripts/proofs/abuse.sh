@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Slow clients, too many connections and bad TLS keep no other client from being served; strangers and apps store little.
+# Slow clients, too many connections, bad TLS and strangers keep no other client from being served, and store little.
 #
-# usage: scripts/prove abuse [slow|descriptors|idle|tls|rows]
+# usage: scripts/prove abuse [slow|descriptors|idle|tls|logins|events|rows]
 #
 # Attacks the release build.
 #
@@ -12,23 +12,28 @@
 #   idle          the server's memory for each of 10,000 idle connections, at most 8 KiB; for each of 2,000 idle
 #                 connections over TLS, without a limit.
 #   tls           testssl.sh without findings above LOW; session resumption; plain HTTP on a TLS port.
+#   logins        invented codes at /login/kakao/callback, with one cookie, and with a login for each code. Registrations are
+#                 served meanwhile, and logins in two tabs succeed; few calls reach Kakao, and the log has few lines.
+#   events        forged account events: none is stored, and Kakao's keys are fetched rarely. Calls from Kakao are served.
 #   rows          one stranger's address, one user's app and one phone do their worst for 20 s, while Kakao confirms no
 #                 withdrawal. No table grows, and no webhooks are sent, beyond the bounds of docs/threat-model.md.
 #
-# Runs all of them unless one is named, which takes six minutes. `ulimit -Hn` must be at least 30,000. The slow readers
+# Runs all of them unless one is named, which takes eight minutes. `ulimit -Hn` must be at least 30,000. The slow readers
 # drive the kernel's memory for TCP to its limit (net.ipv4.tcp_mem) for some seconds: run nothing else of value on the
 # machine.
 
 parts=("$@")
 case "$*" in
-    '') parts=(slow descriptors idle tls rows) ;;
-    slow | descriptors | idle | tls | rows) ;;
+    '') parts=(slow descriptors idle tls logins events rows) ;;
+    slow | descriptors | idle | tls | logins | events | rows) ;;
     *) fail "there is no attack $*; see --help" ;;
 esac
 
 install_requirements openssl python3 jq iproute2 util-linux
 # shellcheck source=scripts/servers.sh
 . scripts/servers.sh
+# shellcheck source=scripts/proofs/abuse/strangers.sh
+. scripts/proofs/abuse/strangers.sh
 
 # MARK: Servers and clients
 
