@@ -18,7 +18,7 @@ package struct AccountSettings: SettingsGroup {
     package var loginLimits = RejectionPace.Limits(
         network: RejectionPace.Rate(rejections: 20, inFlight: 32, interval: .milliseconds(200)),
         server: RejectionPace.Rate(rejections: 200, inFlight: 64, interval: .milliseconds(50)),
-        // A person who shares an address with an attacker waits behind the attacker's connections: there is room for 75.
+        // A person who shares an address with an attacker waits behind the attacker's codes: there is room for 75.
         longestWait: .seconds(15)
     )
 
