@@ -93,6 +93,24 @@ package struct Kind<Value: Sendable>: Sendable {
         Kind(schema, allowed: "absent", read: { _ throws(InvalidValue) in throw InvalidValue() }, write: write)
     }
 
+    /// This kind with a limit of size, which is checked before a value is read.
+    ///
+    /// - Parameter bytes: The maximum length in UTF-8 of a text, or of another value as JSON text.
+    package func limited(toBytes bytes: Int) -> Kind {
+        Kind(
+            input,
+            output: output,
+            allowed: "\(allowed), of at most \(bytes) bytes",
+            read: { value throws(InvalidValue) in
+                guard value.anyText.utf8.count <= bytes else { throw InvalidValue() }
+                return try read(value)
+            },
+            write: write,
+            text: text,
+            isCommaList: isCommaList
+        )
+    }
+
     /// This kind with a name for its schema in the OpenAPI document, for values that several operations have.
     package func named(_ name: String) -> Kind {
         Kind(input.named(name), output: output.named(name), allowed: allowed, read: read, write: write, text: text)

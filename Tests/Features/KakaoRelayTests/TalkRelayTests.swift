@@ -106,6 +106,38 @@ import Testing
         }
     }
 
+    /// A template of so many bytes.
+    private static func template(bytes: Int) -> String {
+        template.replacing("Hi", with: String(repeating: "a", count: bytes - template.utf8.count + 2))
+    }
+
+    @Test("A template of more than 10,240 bytes is rejected unread, as are its arguments")
+    func size() async throws {
+        try await withKakaoLogin { service in
+            try service.kakao.sandbox.befriend(7, [])
+            let app = try Self.app(service)
+            #expect(
+                try await app.post(Self.memo, form: ["template_object": Self.template(bytes: 10_240)]).status == 200
+            )
+            let broken = String(repeating: "[", count: 10_241)
+            for template in [Self.template(bytes: 10_241), broken] {
+                let answer = try await app.post("\(Self.memo)?lint=off", form: ["template_object": template])
+                #expect(answer.status == 400)
+                #expect(answer.json?["code"] == -2)
+                #expect(answer.json?["field"] == "template_object")
+                #expect(answer.json?["allowed"] == "a JSON object, of at most 10240 bytes")
+            }
+            let object = try JSONValue(parsing: Array(Self.template(bytes: 10_241).utf8))
+            #expect(try await app.post(Self.memo, json: ["template_object": object]).json?["code"] == -2)
+            let args: KeyValuePairs = [
+                "template_id": "7", "template_args": #"{"a":"\#(String(repeating: "a", count: 10_240))"}"#,
+            ]
+            let answer = try await app.post("/v2/api/talk/memo/send", form: args)
+            #expect(answer.status == 400 && answer.json?["field"] == "template_args")
+            #expect(service.kakao.sandbox.stats.requests.filter { $0.key.contains("memo") }.values.reduce(0, +) == 1)
+        }
+    }
+
     @Test("The addresses of other pages of friends lead to this server")
     func pages() async throws {
         let adjust = { (settings: inout Settings) in settings.publicURL = .given("https://push.example.com") }

@@ -346,6 +346,16 @@ import Testing
                 ["template": ["object_type": "text", "text": "a"]]
             )
             #expect(rejected.status == 400 && rejected.problem == "invalid-template")
+            var huge = Self.text.object ?? JSONObject()
+            huge["text"] = .string(String(repeating: "a", count: 10_240))
+            let large = try await service.createMessage(to: "me", ["template": .object(huge)])
+            #expect(large.status == 400 && large.json?["field"] == "template")
+            let text = JSONValue.string(String(repeating: "가", count: 1800))
+            let args = try await service.createMessage(
+                to: "me",
+                ["template_id": 7, "template_args": ["a": text, "b": text]]
+            )
+            #expect(args.status == 400 && args.json?["field"] == "template_args")
             var long = Self.text.object ?? JSONObject()
             long["text"] = .string(String(repeating: "가", count: 201))
             let stored = try await service.createMessage(to: "me", ["template": .object(long)])

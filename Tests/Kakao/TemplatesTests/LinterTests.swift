@@ -312,11 +312,20 @@ import Testing
 
     @Test("A template with many faults yields a bounded number of findings, each short")
     func flood() {
-        let members = (0..<2000).map { "\"x\($0)\(String(repeating: "y", count: 40))\":1" }.joined(separator: ",")
+        let members = (0..<1000).map { "\"x\($0)\":1" }.joined(separator: ",")
         let text = "{\"object_type\":\"text\",\"text\":\"a\",\"link\":{},\(members)}"
         let findings = Self.linter.findings(in: text)
         #expect(findings.count == TemplateLinter.maximumFindings + 1)
         #expect(findings.last?.endsCheck == true)
+        // Rejections have room of their own; then the inspection ends.
+        let wrong = [String](repeating: "0", count: 2000).joined(separator: ",")
+        let few = (0..<250).map { "\"y\($0)\":1" }.joined(separator: ",")
+        let rejected = Self.linter.findings(
+            in: "{\"object_type\":\"text\",\"text\":\"a\",\(few),\"buttons\":[\(wrong)],\"link\":[]}"
+        )
+        #expect(rejected.count == 2 * TemplateLinter.maximumFindings + 1)
+        #expect(rejected.count { $0.effect == .rejected } == TemplateLinter.maximumFindings)
+        #expect(rejected.last?.endsCheck == true)
         let deep = String(repeating: "[", count: 100_000)
         #expect(Self.findings(deep) == ["$ not-checked uncertain"])
     }

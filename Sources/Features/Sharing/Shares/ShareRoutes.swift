@@ -69,7 +69,7 @@ struct ShareRoutes: RouteCollection {
         .operator(.sharing),
         "Creates a share: signed arguments for Kakao's SDK, and addresses that open the picker of friends.",
         body: .fields(MessageContent.fields + [args, campaign, expiresAt, track]),
-        maximumBodyBytes: TemplateLinter.maximumBytes,
+        maximumBodyBytes: RequestSize.small,
         answers: [.json(.created, CreatedShare.shape, "The share.", headers: [.location])],
         problems: [
             .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,

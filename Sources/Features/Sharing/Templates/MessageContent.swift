@@ -1,6 +1,7 @@
 package import Endpoints
 import HTTPServer
 package import JSON
+import KakaoAPI
 import Schemas
 package import Templates
 
@@ -16,7 +17,11 @@ package enum MessageContent: Sendable {
     /// The fields of a request.
     package static let fields: [any FieldDeclaration] = [template, templateID, templateArgs, requestURL]
 
-    private static let template = Field.optional("template", .object, "A default template: Kakao's `template_object`.")
+    private static let template = Field.optional(
+        "template",
+        .template,
+        "A default template, Kakao's `template_object`: at most 10,240 bytes as JSON."
+    )
     private static let templateID = Field.optional(
         "template_id",
         Kind<Int64>.integer(1...Int64.max),
@@ -24,8 +29,8 @@ package enum MessageContent: Sendable {
     )
     private static let templateArgs = Field.optional(
         "template_args",
-        .textObject(count: 100, names: 1...64, values: 0...2000),
-        "The arguments of the custom template."
+        .textObject(count: 100, names: 1...64, values: 0...2000).limited(toBytes: TemplateSize.maximumBytes),
+        "The arguments of the custom template: at most 10,240 bytes as JSON."
     )
     private static let requestURL = Field.optional(
         "request_url",
@@ -76,7 +81,7 @@ package enum MessageContent: Sendable {
         switch self {
         case .template(let template): linter.findings(in: .object(template))
         case .custom: []
-        case .page(let url, _, _): linter.findings(inPage: url, at: "$.request_url")
+        case .page(let url, _, _): linter.findings(inPage: url, at: "request_url")
         }
     }
 }

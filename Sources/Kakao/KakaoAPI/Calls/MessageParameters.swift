@@ -1,12 +1,23 @@
-import JSON
-import Schemas
+package import JSON
+package import Schemas
 
 // The parameters that calls with a message have in common.
+
+/// The limit of a template, and of the arguments of one.
+package enum TemplateSize {
+    /// The length as JSON text, in bytes: Kakao's SDKs refuse messages of this size, with everything that travels with them.
+    package static let maximumBytes = 10_240
+}
+
+extension Kind where Value == JSONObject {
+    /// A template or its arguments. The size is checked before anything is read.
+    package static var template: Kind { Kind.object.limited(toBytes: TemplateSize.maximumBytes) }
+}
 
 extension RecordMember where Value == JSONObject {
     /// A default template.
     static func templateObject(_ get: @escaping @Sendable (Whole) -> JSONObject) -> RecordMember {
-        .required("template_object", get, .object, "The template.")
+        .required("template_object", get, .template, "The template: at most 10,240 bytes.")
     }
 }
 
@@ -27,7 +38,12 @@ extension RecordMember where Value == Int64? {
 extension RecordMember where Value == JSONObject? {
     /// The arguments of a custom template.
     static func templateArgs(_ get: @escaping @Sendable (Whole) -> JSONObject?) -> RecordMember {
-        .optional("template_args", get, .object, "Texts by the names of the template's arguments.")
+        .optional(
+            "template_args",
+            get,
+            .template,
+            "Texts by the names of the template's arguments: at most 10,240 bytes."
+        )
     }
 }
 

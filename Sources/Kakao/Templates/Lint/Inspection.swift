@@ -13,6 +13,9 @@ struct Inspection {
         self.domains = domains
     }
 
+    /// Whether no further finding is kept, so that the inspection can end.
+    private var isFull: Bool { hasOmitted && findings.count >= 2 * TemplateLinter.maximumFindings }
+
     /// The findings, with a last one if some are left out.
     var result: [Finding] {
         guard hasOmitted else { return findings }
@@ -20,13 +23,14 @@ struct Inspection {
         return findings + [Finding("$", .notChecked, .uncertain, limit: TemplateLinter.maximumFindings, message)]
     }
 
+    /// Adds a finding, unless there are too many. Its texts are only made if it is kept.
     mutating func report(
-        _ path: String,
+        _ place: Place,
         _ rule: Finding.Rule,
         _ effect: Finding.Effect,
         limit exceeded: Int? = nil,
-        value: String? = nil,
-        _ message: String
+        value: @autoclosure () -> String? = nil,
+        _ message: @autoclosure () -> String
     ) {
         // Rejections have room of their own, so that warnings cannot displace the one that decides the result.
         let limit = TemplateLinter.maximumFindings
@@ -34,22 +38,22 @@ struct Inspection {
             hasOmitted = true
             return
         }
-        let short = value.map { $0.count > Self.maximumQuote ? $0.prefix(Self.maximumQuote) + "…" : $0 }
-        findings.append(Finding(path, rule, effect, limit: exceeded, value: short, message))
+        let short = value().map { Self.shortened($0, with: "…") }
+        findings.append(Finding(place.path, rule, effect, limit: exceeded, value: short, message()))
     }
 
     // MARK: Shapes
 
     mutating func inspectTemplate(_ value: JSONValue) {
         guard let object = value.object else {
-            return wrongType("$", value, "an object")
+            return wrongType(.root, value, "an object")
         }
         let kinds = Template.Kind.allCases.map(\.rawValue).joined(separator: ", ")
         guard let type = object["object_type"], !type.isNull else {
             let hint =
                 object["template_object"] == nil ? "" : " Pass the template itself, without template_object around it."
             return report(
-                "$",
+                .root,
                 .missingMember,
                 .rejected,
                 "object_type is missing. It is one of \(kinds).\(hint)"
@@ -57,46 +61,43 @@ struct Inspection {
         }
         guard let kind = type.string.flatMap(Template.Kind.init), let rules = ObjectRules.templates[kind] else {
             return report(
-                "$.object_type",
+                .root["object_type"],
                 .unknownObjectType,
                 .rejected,
                 value: type.string ?? type.description,
                 "object_type must be one of \(kinds)."
             )
         }
-        inspect(object, rules, "$")
+        inspect(object, rules, .root)
     }
 
-    private mutating func inspect(_ object: JSONObject, _ rules: ObjectRules, _ path: String) {
-        let known = Dictionary(uniqueKeysWithValues: rules.members.map { ($0.name, $0) })
+    private mutating func inspect(_ object: JSONObject, _ rules: ObjectRules, _ place: Place) {
         for (name, value) in object.members {
-            let place = Self.path(path, name)
-            guard let member = known[name] else {
-                unknown(name, place, rules, object)
+            guard !isFull else { return }
+            guard let member = rules.values[name] else {
+                unknown(name, place[name], rules)
                 continue
             }
             // An absent member.
             guard !value.isNull else { continue }
-            inspect(value, member.value, place)
+            inspect(value, member, place[name])
         }
         for member in rules.members where member.isRequired && object[member.name].isAbsent {
             report(
-                path,
+                place,
                 .missingMember,
                 .rejected,
                 value: member.name,
                 "\(member.name) is missing. Kakao requires it in \(rules.name)."
             )
         }
-        rules.check(&self, object, path)
+        rules.check(&self, object, place)
     }
 
-    private mutating func unknown(_ name: String, _ path: String, _ rules: ObjectRules, _ object: JSONObject) {
-        let names = rules.members.map(\.name)
-        let simplified = name.lowercased().filter { $0 != "_" }
-        if let right = names.first(where: { $0.filter { $0 != "_" } == simplified }) {
+    private mutating func unknown(_ name: String, _ place: Place, _ rules: ObjectRules) {
+        if let right = rules.name(like: name) {
             report(
-                path,
+                place,
                 .camelCase,
                 .uncertain,
                 value: name,
@@ -104,44 +105,43 @@ struct Inspection {
             )
         } else {
             report(
-                path,
+                place,
                 .unknownMember,
                 .uncertain,
                 value: name,
-                "Kakao does not know \(Self.quoted(name)) in \(rules.name). It has \(names.joined(separator: ", "))."
+                "Kakao does not know \(Self.quoted(name)) in \(rules.name). It has \(rules.names)."
             )
         }
     }
 
-    private mutating func inspect(_ value: JSONValue, _ rules: ValueRules, _ path: String) {
+    private mutating func inspect(_ value: JSONValue, _ rules: ValueRules, _ place: Place) {
         switch rules {
-        case .text(let shown): inspectText(value, shown, path)
-        case .integer(let range): inspectInteger(value, range, path)
+        case .text(let shown): inspectText(value, shown, place)
+        case .integer(let range): inspectInteger(value, range, place)
         case .choice(let choices):
-            guard let text = text(value, path), !choices.contains(text) else { return }
+            guard let text = text(value, place), !choices.contains(text) else { return }
             report(
-                path,
+                place,
                 .unknownValue,
                 .uncertain,
                 value: text,
                 "The value must be one of \(choices.joined(separator: ", "))."
             )
-        case .imageURL: inspectImage(value, path)
-        case .webURL: inspectLink(value, path)
-        case .executionParams: inspectExecutionParams(value, path)
+        case .imageURL: inspectImage(value, place)
+        case .webURL: inspectLink(value, place)
+        case .executionParams: inspectExecutionParams(value, place)
         case .object(let rules):
-            guard let object = value.object else { return wrongType(path, value, "an object") }
-            inspect(object, rules, path)
+            guard let object = value.object else { return wrongType(place, value, "an object") }
+            inspect(object, rules, place)
         case .array(let rules, let count, let tooFew, let tooMany):
-            guard let array = value.array else { return wrongType(path, value, "an array") }
-            inspectCount(array.count, count, tooFew, tooMany, path)
-            for (index, element) in array.enumerated() {
-                let place = "\(path)[\(index)]"
+            guard let array = value.array else { return wrongType(place, value, "an array") }
+            inspectCount(array.count, count, tooFew, tooMany, place)
+            for (index, element) in array.enumerated() where !isFull {
                 guard let object = element.object else {
-                    wrongType(place, element, "an object")
+                    wrongType(place[index], element, "an object")
                     continue
                 }
-                inspect(object, rules, place)
+                inspect(object, rules, place[index])
             }
         }
     }
@@ -151,11 +151,11 @@ struct Inspection {
         _ allowed: ClosedRange<Int>,
         _ tooFew: Finding.Effect,
         _ tooMany: Finding.Effect,
-        _ path: String
+        _ place: Place
     ) {
         if count < allowed.lowerBound {
             report(
-                path,
+                place,
                 .tooFew,
                 tooFew,
                 limit: allowed.lowerBound,
@@ -165,7 +165,7 @@ struct Inspection {
         }
         if count > allowed.upperBound {
             report(
-                path,
+                place,
                 .tooMany,
                 tooMany,
                 limit: allowed.upperBound,
@@ -177,7 +177,7 @@ struct Inspection {
 
     /// Reports a value of a wrong type. Kakao rejects a template of another shape; a text in place of a number or the
     /// reverse may pass.
-    private mutating func wrongType(_ path: String, _ value: JSONValue, _ expected: String, isScalar: Bool = false) {
+    private mutating func wrongType(_ place: Place, _ value: JSONValue, _ expected: String, isScalar: Bool = false) {
         let given =
             switch value {
             case .object: "an object"
@@ -189,7 +189,7 @@ struct Inspection {
             }
         let isStructured = value.object != nil || value.array != nil
         report(
-            path,
+            place,
             .wrongType,
             isScalar && !isStructured ? .uncertain : .rejected,
             value: given,
@@ -199,24 +199,24 @@ struct Inspection {
 
     // MARK: Texts and numbers
 
-    private mutating func text(_ value: JSONValue, _ path: String) -> String? {
+    private mutating func text(_ value: JSONValue, _ place: Place) -> String? {
         guard let text = value.string else {
-            wrongType(path, value, "a text", isScalar: true)
+            wrongType(place, value, "a text", isScalar: true)
             return nil
         }
         return text
     }
 
-    private mutating func inspectText(_ value: JSONValue, _ shown: Int?, _ path: String) {
-        guard let text = text(value, path) else { return }
+    private mutating func inspectText(_ value: JSONValue, _ shown: Int?, _ place: Place) {
+        guard let text = text(value, place) else { return }
         if text.isEmpty {
-            report(path, .emptyText, .uncertain, "The text is empty. Leave the member out, or give it a text.")
+            report(place, .emptyText, .uncertain, "The text is empty. Leave the member out, or give it a text.")
         }
         // Kakao's documents do not say what a character is.
         let length = text.unicodeScalars.count
         guard let shown, length > shown else { return }
         report(
-            path,
+            place,
             .textTooLong,
             .truncated,
             limit: shown,
@@ -225,14 +225,14 @@ struct Inspection {
         )
     }
 
-    private mutating func inspectInteger(_ value: JSONValue, _ range: ClosedRange<Int64>, _ path: String) {
+    private mutating func inspectInteger(_ value: JSONValue, _ range: ClosedRange<Int64>, _ place: Place) {
         guard let number = value.integer else {
-            return wrongType(path, value, "an integer", isScalar: true)
+            return wrongType(place, value, "an integer", isScalar: true)
         }
         guard !range.contains(number) else { return }
         let isTooLow = number < range.lowerBound
         report(
-            path,
+            place,
             .outOfRange,
             .uncertain,
             limit: Int(clamping: isTooLow ? range.lowerBound : range.upperBound),
@@ -244,12 +244,12 @@ struct Inspection {
 
     /// Checks an amount of an item content, which is meant for digits, a currency sign, commas, points and spaces, with
     /// at most two decimals.
-    mutating func checkAmount(_ value: JSONValue?, _ path: String) {
+    mutating func checkAmount(_ value: JSONValue?, _ place: Place) {
         guard let text = value?.string, let point = text.lastIndex(of: ".") else { return }
         let decimals = text[text.index(after: point)...].prefix { $0.isNumber }.count
         guard decimals > 2 else { return }
         report(
-            path,
+            place,
             .unusualCharacters,
             .uncertain,
             limit: 2,
@@ -260,25 +260,25 @@ struct Inspection {
 
     // MARK: Addresses
 
-    private mutating func inspectImage(_ value: JSONValue, _ path: String) {
-        guard let text = text(value, path) else { return }
+    private mutating func inspectImage(_ value: JSONValue, _ place: Place) {
+        guard let text = text(value, place) else { return }
         // It is replaced by an address at Kakao when the message is sent.
-        if text.hasPrefix("image:") { return inspectImageReference(text, path) }
-        guard let url = WebURL(text) else { return invalidURL(text, path, .uncertain) }
+        if text.hasPrefix("image:") { return inspectImageReference(text, place) }
+        guard let url = WebURL(text) else { return invalidURL(text, place, .uncertain) }
         if !url.isSecure {
             report(
-                path,
+                place,
                 .insecureImage,
                 .uncertain,
                 value: text,
                 "The image has an http address, which phones may refuse to load. Use https."
             )
         }
-        if url.isLocal { localURL(text, path, .uncertain) }
+        if url.isLocal { localURL(text, place, .uncertain) }
     }
 
     /// Checks that a reference to an image has the form `image:ID`. Whether the server has the image is not known here.
-    private mutating func inspectImageReference(_ text: String, _ path: String) {
+    private mutating func inspectImageReference(_ text: String, _ place: Place) {
         let groups = text.dropFirst("image:".count).utf8.split(separator: 0x2D, omittingEmptySubsequences: false)
         let isID =
             groups.map(\.count) == [8, 4, 4, 4, 12]
@@ -287,7 +287,7 @@ struct Inspection {
             }
         guard !isID else { return }
         report(
-            path,
+            place,
             .invalidURL,
             .uncertain,
             value: text,
@@ -296,13 +296,13 @@ struct Inspection {
     }
 
     /// - Parameter effect: Kakao's reaction to a link that it does not accept.
-    mutating func inspectLink(_ value: JSONValue, _ path: String, _ effect: Finding.Effect = .dropped) {
-        guard let text = text(value, path) else { return }
-        guard let url = WebURL(text) else { return invalidURL(text, path, effect) }
-        guard !url.isLocal else { return localURL(text, path, effect) }
+    mutating func inspectLink(_ value: JSONValue, _ place: Place, _ effect: Finding.Effect = .dropped) {
+        guard let text = text(value, place) else { return }
+        guard let url = WebURL(text) else { return invalidURL(text, place, effect) }
+        guard !url.isLocal else { return localURL(text, place, effect) }
         guard !domains.isEmpty, !domains.contains(url) else { return }
         report(
-            path,
+            place,
             .unregisteredDomain,
             effect,
             value: url.hostAndPort,
@@ -310,9 +310,9 @@ struct Inspection {
         )
     }
 
-    private mutating func invalidURL(_ text: String, _ path: String, _ effect: Finding.Effect) {
+    private mutating func invalidURL(_ text: String, _ place: Place, _ effect: Finding.Effect) {
         report(
-            path,
+            place,
             .invalidURL,
             effect,
             value: text,
@@ -320,26 +320,26 @@ struct Inspection {
         )
     }
 
-    private mutating func localURL(_ text: String, _ path: String, _ effect: Finding.Effect) {
-        report(path, .localURL, effect, value: text, "The address exists on this machine or network only.")
+    private mutating func localURL(_ text: String, _ place: Place, _ effect: Finding.Effect) {
+        report(place, .localURL, effect, value: text, "The address exists on this machine or network only.")
     }
 
-    private mutating func inspectExecutionParams(_ value: JSONValue, _ path: String) {
+    private mutating func inspectExecutionParams(_ value: JSONValue, _ place: Place) {
         if let object = value.object {
             let example = object.members.prefix(2).map { "\($0.name)=…" }.joined(separator: "&")
             return report(
-                path,
+                place,
                 .wrongType,
                 .rejected,
                 value: "an object",
                 "Execution params are one text, not an object: \"\(example.isEmpty ? "key=value" : example)\"."
             )
         }
-        guard let text = text(value, path), !text.isEmpty else { return }
+        guard let text = text(value, place), !text.isEmpty else { return }
         let pairs = text.split(separator: "&", omittingEmptySubsequences: false)
         guard pairs.contains(where: { !$0.contains("=") || $0.hasPrefix("=") }) || text.contains("?") else { return }
         report(
-            path,
+            place,
             .executionParams,
             .uncertain,
             value: text,
@@ -349,25 +349,14 @@ struct Inspection {
 
     // MARK: Texts
 
-    private static func path(_ parent: String, _ name: String) -> String {
-        let isPlain =
-            !name.isEmpty
-            && name.utf8.allSatisfy { character in
-                switch character {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
-                    true
-                default: false
-                }
-            }
-        // RFC 9535 §2.3.1
-        return isPlain
-            ? "\(parent).\(name.prefix(maximumQuote))"
-            : "\(parent)[\(JSONValue.string(String(name.prefix(maximumQuote))).description)]"
+    /// Returns the beginning of a text, with `ending` if it is not all of it.
+    static func shortened(_ text: String, with ending: String = "") -> String {
+        let end = text.index(text.startIndex, offsetBy: maximumQuote, limitedBy: text.endIndex) ?? text.endIndex
+        return end < text.endIndex ? text[..<end] + ending : text
     }
 
-    private static func quoted(_ name: String) -> String {
-        JSONValue.string(String(name.prefix(maximumQuote))).description
+    static func quoted(_ name: String) -> String {
+        JSONValue.string(shortened(name)).description
     }
 }
 

@@ -12,17 +12,40 @@ struct ObjectRules: Sendable {
     /// The name of the object in messages: "a link".
     let name: String
     let members: [Member]
+    /// The rules of the members by their names.
+    let values: [String: ValueRules]
+    /// The names of the members for messages: "title, link".
+    let names: String
+    /// The names of the members by ``simplified(_:)``.
+    private let similar: [String: String]
     /// Checks of members that depend on each other.
-    let check: @Sendable (inout Inspection, JSONObject, _ path: String) -> Void
+    let check: @Sendable (inout Inspection, JSONObject, Place) -> Void
 
     init(
         _ name: String,
         _ members: [Member],
-        check: @escaping @Sendable (inout Inspection, JSONObject, _ path: String) -> Void = { _, _, _ in }
+        check: @escaping @Sendable (inout Inspection, JSONObject, Place) -> Void = { _, _, _ in }
     ) {
         self.name = name
         self.members = members
+        values = Dictionary(uniqueKeysWithValues: members.map { ($0.name, $0.value) })
+        names = members.map(\.name).joined(separator: ", ")
+        similar = Dictionary(uniqueKeysWithValues: members.map { (Self.simplified($0.name), $0.name) })
         self.check = check
+    }
+
+    /// Returns the name that differs from a wrong one in capitals and underscores only; `nil` if there is none.
+    func name(like wrong: String) -> String? {
+        // Longer ones are not meant to be one of these, and are not worth the time.
+        guard wrong.utf8.count <= Self.maximumName else { return nil }
+        return similar[Self.simplified(wrong)]
+    }
+
+    /// The longest name that is compared with others, in bytes.
+    private static let maximumName = 64
+
+    private static func simplified(_ name: String) -> String {
+        name.lowercased().filter { $0 != "_" }
     }
 }
 
@@ -67,10 +90,10 @@ extension ObjectRules {
             .optional("android_execution_params", .executionParams),
             .optional("ios_execution_params", .executionParams),
         ]
-    ) { inspection, object, path in
+    ) { inspection, object, place in
         let names = ["web_url", "mobile_web_url", "android_execution_params", "ios_execution_params"]
         guard object.hasNothing(of: names) else { return }
-        inspection.report(path, .emptyLink, .uncertain, "The link opens nothing. Give at least one address.")
+        inspection.report(place, .emptyLink, .uncertain, "The link opens nothing. Give at least one address.")
     }
 
     static let button = ObjectRules(
@@ -85,10 +108,10 @@ extension ObjectRules {
             .optional("image_width", .integer(1...Int64.max)), .optional("image_height", .integer(1...Int64.max)),
             .required("link", .object(link)),
         ]
-    ) { inspection, object, path in
+    ) { inspection, object, place in
         if object.hasNothing(of: ["title", "description", "image_url"]) {
             inspection.report(
-                path,
+                place,
                 .emptyContent,
                 .uncertain,
                 "Nothing of the content is visible. Give it a title, a description or an image_url."
@@ -97,7 +120,7 @@ extension ObjectRules {
         for name in ["image_width", "image_height"] {
             guard let pixels = object[name]?.integer, (1..<200).contains(pixels) else { continue }
             inspection.report(
-                "\(path).\(name)",
+                place[name],
                 .smallImage,
                 .uncertain,
                 limit: 200,
@@ -110,11 +133,11 @@ extension ObjectRules {
     /// In the order in which they are shown.
     private static let counts = ["like_count", "comment_count", "shared_count", "view_count", "subscriber_count"]
 
-    static let social = ObjectRules("the counts", counts.map { .optional($0, .count) }) { inspection, object, path in
+    static let social = ObjectRules("the counts", counts.map { .optional($0, .count) }) { inspection, object, place in
         let given = counts.filter { !object[$0].isAbsent }
         guard given.count > Limits.counts else { return }
         inspection.report(
-            path,
+            place,
             .tooMany,
             .truncated,
             limit: Limits.counts,
@@ -126,16 +149,16 @@ extension ObjectRules {
     static let item = ObjectRules(
         "an item",
         [.optional("item", .text(shown: Limits.item)), .optional("item_op", .text(shown: Limits.itemOp))]
-    ) { inspection, object, path in
+    ) { inspection, object, place in
         for name in ["item", "item_op"] where object[name].isAbsent {
             inspection.report(
-                path,
+                place,
                 .incompleteItem,
                 .dropped,
                 "An item without \(name) is not shown. Give it both item and item_op."
             )
         }
-        inspection.checkAmount(object["item_op"], "\(path).item_op")
+        inspection.checkAmount(object["item_op"], place["item_op"])
     }
 
     static let itemContent = ObjectRules(
@@ -147,10 +170,10 @@ extension ObjectRules {
             .optional("items", .array(of: item, count: 0...Limits.items, tooFew: .uncertain, tooMany: .uncertain)),
             .optional("sum", .text(shown: Limits.sum)), .optional("sum_op", .text(shown: Limits.sumOp)),
         ]
-    ) { inspection, object, path in
-        inspection.checkAmount(object["sum_op"], "\(path).sum_op")
+    ) { inspection, object, place in
+        inspection.checkAmount(object["sum_op"], place["sum_op"])
         guard object["sum"].isAbsent != object["sum_op"].isAbsent else { return }
-        inspection.report(path, .incompleteItem, .dropped, "A sum needs both sum and sum_op, or it is not shown.")
+        inspection.report(place, .incompleteItem, .dropped, "A sum needs both sum and sum_op, or it is not shown.")
     }
 
     static let commerce = ObjectRules(
@@ -161,11 +184,11 @@ extension ObjectRules {
             .optional("product_name", .text), .optional("currency_unit", .text),
             .optional("currency_unit_position", .integer(0...1)),
         ]
-    ) { inspection, object, path in
+    ) { inspection, object, place in
         let (rate, fixed) = (object["discount_rate"], object["fixed_discount_price"])
         if !rate.isAbsent, !fixed.isAbsent {
             inspection.report(
-                path,
+                place,
                 .twoDiscounts,
                 .uncertain,
                 "discount_rate and fixed_discount_price exclude each other. Give one of them."
@@ -173,7 +196,7 @@ extension ObjectRules {
         }
         if !rate.isAbsent || !fixed.isAbsent, object["discount_price"].isAbsent {
             inspection.report(
-                path,
+                place,
                 .discountWithoutPrice,
                 .uncertain,
                 "Without discount_price no discount is shown. Give the price after the discount."

@@ -4,8 +4,8 @@ package import JSON
 ///
 /// A fault counts as `rejected` only if Kakao is known to reject it. All others are warnings.
 public struct TemplateLinter: Sendable {
-    /// The size limit of a text, which is far beyond that of a message (10,240 bytes).
-    public static let maximumBytes = 256 * 1024
+    /// The size limit of a text in bytes: Kakao's SDKs refuse larger messages.
+    public static let maximumBytes = Limits.messageBytes
     /// The maximum number of findings. Rejections have room for as many again.
     static let maximumFindings = 200
     private static let maximumDepth = 16
@@ -47,10 +47,10 @@ public struct TemplateLinter: Sendable {
 
     /// Returns the faults of the address of a page that Kakao is to make a message of.
     ///
-    /// - Parameter path: The place of the address, for the findings.
+    /// - Parameter path: The name of the address, for the findings.
     package func findings(inPage address: String, at path: String) -> [Finding] {
         var inspection = Inspection(domains: domains)
-        inspection.inspectLink(.string(address), path, .uncertain)
+        inspection.inspectLink(.string(address), .root[path], .uncertain)
         return inspection.result
     }
 
@@ -76,7 +76,7 @@ public struct TemplateLinter: Sendable {
                 .notChecked,
                 .uncertain,
                 value: place,
-                "The linter checks texts of up to \(maximumBytes) bytes, nested up to \(maximumDepth) deep. A message is far smaller."
+                "The linter checks texts of up to \(maximumBytes) bytes, nested up to \(maximumDepth) deep. Kakao's SDKs refuse larger messages."
             )
         }
         var message = "The text is not JSON at \(place): \(error.message)."

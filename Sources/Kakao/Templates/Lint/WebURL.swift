@@ -2,6 +2,8 @@
 package struct WebURL {
     /// The longest address. Longer ones do not fit into a message.
     private static let maximumBytes = 4096
+    /// The longest host with its port in bytes, which allows 253 characters other than ASCII (RFC 1035 §2.3.4).
+    private static let maximumAuthorityBytes = 1024
 
     /// Whether the scheme is `https`.
     package let isSecure: Bool
@@ -27,8 +29,11 @@ package struct WebURL {
         } else {
             return nil
         }
-        let authority = rest.prefix { !"/?#".contains($0) }
-        guard !authority.contains("@") else { return nil }
+        let end = rest.utf8.firstIndex { "/?#".utf8.contains($0) } ?? rest.endIndex
+        let authority = rest[..<end]
+        guard authority.utf8.count <= Self.maximumAuthorityBytes, !authority.utf8.contains(UInt8(ascii: "@")) else {
+            return nil
+        }
         let host: Substring
         if authority.hasPrefix("[") {
             guard let end = authority.firstIndex(of: "]") else { return nil }
