@@ -95,7 +95,7 @@ let package = Package(
         target("Engine/Net", ["CLibssl", "CLinux", "EventLoop", "Locking", httpTypes]),
         target(
             "Engine/HTTPServer",
-            ["CLinux", "EventLoop", "JSON", "Locking", "LogOutput", "Net", httpTypes, logging]
+            ["CLinux", "EventLoop", "JSON", "Locking", "LogOutput", "Net", deque, httpTypes, logging]
         ),
         target("Engine/HTTPClient", ["EventLoop", "Net", deque, httpTypes]),
         target("Engine/Postgres", ["CLibpq", "Crypto", "EventLoop", "Locking", "Net", deque, logging]),

@@ -13,9 +13,10 @@ import Synchronization
 /// name it. State on a loop is therefore confined to it by the compiler or by ``preconditionOnLoop()``, never by a
 /// comment.
 ///
-/// A tick runs events, then jobs, end-of-tick hooks and timers. A hook sends the output that was gathered during the
-/// tick in one system call. The work of one tick is bounded, so that no source of work starves another. Code on a loop
-/// must not block: host name lookups, `PQcancel` and reading certificate files go to ``blocking``.
+/// A tick runs events, each followed by the jobs that it enqueues, then end-of-tick hooks, work that waits for its turn,
+/// and timers. A hook sends the output that was gathered during the tick in one system call. The work of one tick is
+/// bounded, so that no source of work starves another. Code on a loop must not block: host name lookups, `PQcancel` and
+/// reading certificate files go to ``blocking``.
 ///
 /// A timer fires only after the loop has handled every event that happened before the timer's deadline, even if the
 /// process was stopped in between. A response that arrived in time therefore cancels its timeout.
@@ -37,6 +38,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private static let eventsPerTick = 256
     /// Jobs that run in one tick before the loop polls sockets again.
     private static let jobsPerTick = 1024
+    /// The milliseconds after which a tick starts no more of the work that can wait.
+    private static let millisecondsPerTick: UInt64 = 5
     /// Maximum depth of a chain of jobs that runs before a timer. A chain leads from the event that resumes a task to
     /// the cancellation of its timeout, with several jobs for each function on the way.
     private static let generationsBeforeTimers = 64
@@ -59,7 +62,10 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     private var registrations = RegistrationTable()
     private var jobs = Deque<UnownedJob>()
+    /// The number of jobs that may still run in this tick.
+    private var jobsLeft = jobsPerTick
     private var hooks: [EndOfTickHook] = []
+    private var waitingWork: [any WaitingWork] = []
     /// The hooks must run again before the loop sleeps, because something changed after they ran in this tick.
     private var mustNotSleep = false
     /// The eventfd was ready in this tick. Only then does the inbox hold work, and only then is it locked.
@@ -130,10 +136,12 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         var rounds = 0
         repeat {
             _ = drainInbox()
+            jobsLeft = Self.jobsPerTick
             runJobs()
             rounds += 1
         } while !closeInbox(unconditionally: rounds == Self.lastRounds)
         hooks = []
+        waitingWork = []
         jobs = []
         timers = TimerWheel(start: now)
         registrations = RegistrationTable()
@@ -154,7 +162,12 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         let ready = poll(&events, waitMilliseconds(at: end))
         now = Self.milliseconds()
         mustNotSleep = false
-        for index in 0..<ready { dispatch(events[index]) }
+        jobsLeft = Self.jobsPerTick
+        for index in 0..<ready {
+            dispatch(events[index])
+            // Not after all events, so that the time of this work counts before another event starts more.
+            runJobs()
+        }
         var isStopping = isCalled && drainInbox()
         runJobs()
         if let deadline = timers.nextDeadline, deadline <= now {
@@ -162,7 +175,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
             if isCalled, drainInbox() { isStopping = true }
             runJobsBeforeTimers()
         }
-        for hook in hooks where hook.isActive { hook.run() }
+        runHooks()
+        if runWaitingWork() { runHooks() }
         let due = timers.advance(to: now)
         for id in due { timers.cancel(id)?() }
         // Timers may leave work for the hooks, which must not wait for the next event.
@@ -191,10 +205,10 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         }
     }
 
-    /// The timeout of the next poll: 0 with jobs or hooks to run, otherwise the time until the next timer, or -1
+    /// The timeout of the next poll: 0 with jobs, hooks or waiting work to run, otherwise the time until the next timer, or -1
     /// (unlimited) without a timer.
     private func waitMilliseconds(at now: UInt64) -> Int32 {
-        guard jobs.isEmpty, !mustNotSleep else { return 0 }
+        guard jobs.isEmpty, !mustNotSleep, !waitingWork.contains(where: \.isWaiting) else { return 0 }
         guard let deadline = timers.nextDeadline else { return -1 }
         return Int32(clamping: deadline - min(deadline, now))
     }
@@ -230,15 +244,35 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     /// Runs the pending jobs, the jobs that they enqueue, and so on. A response thus gets as far as cancelling its
     /// timeout. The number of generations is bounded, because a task may keep enqueuing jobs for ever.
     private func runJobsBeforeTimers() {
-        for _ in 0..<Self.generationsBeforeTimers where !jobs.isEmpty { runJobs(atMost: jobs.count) }
+        for _ in 0..<Self.generationsBeforeTimers where !jobs.isEmpty {
+            jobsLeft = jobs.count
+            runJobs()
+        }
     }
 
-    private func runJobs(atMost limit: Int = jobsPerTick) {
-        var budget = limit
-        while budget > 0, let job = jobs.popFirst() {
+    /// Runs the enqueued jobs, and those that they enqueue, up to the limit of this tick.
+    package func runJobs() {
+        while jobsLeft > 0, let job = jobs.popFirst() {
+            jobsLeft -= 1
             job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
-            budget -= 1
         }
+    }
+
+    private func runHooks() {
+        for hook in hooks where hook.isActive { hook.run() }
+    }
+
+    /// Runs work that waits for its turn, while there is time; at least one piece of each kind, so that it goes on
+    /// whatever else happens in a tick. Returns whether there was any.
+    private func runWaitingWork() -> Bool {
+        var hasRun = false
+        repeat {
+            let waiting = waitingWork.filter(\.isWaiting)
+            guard !waiting.isEmpty else { break }
+            for work in waiting { work.runNext() }
+            hasRun = true
+        } while hasTime
+        return hasRun
     }
 
     private func interrupt() {
@@ -367,6 +401,22 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         registrations.remove(registration)
     }
 
+    // MARK: Work that waits
+
+    /// Whether this tick has time for more work that can wait.
+    package var hasTime: Bool { Self.milliseconds() - now < Self.millisecondsPerTick }
+
+    /// Runs `work` in each tick, as far as there is time, until it is removed.
+    package func add(_ work: any WaitingWork) {
+        preconditionOnLoop()
+        waitingWork.append(work)
+    }
+
+    package func remove(_ work: any WaitingWork) {
+        preconditionOnLoop()
+        waitingWork.removeAll { $0 === work }
+    }
+
     // MARK: Timers and hooks
 
     /// Calls `handler` on the loop once, after `delay`, to the millisecond.
@@ -408,6 +458,13 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
             promise.after(delay) { promise.complete(.success(())) }
         }
     }
+}
+
+/// Work on a loop that waits for its turn, because a tick has no time for all of it: see ``EventLoop/hasTime``.
+package protocol WaitingWork: AnyObject {
+    var isWaiting: Bool { get }
+    /// Runs the next piece, with the jobs that it enqueues (``EventLoop/runJobs()``).
+    func runNext()
 }
 
 /// A hook added by ``EventLoop/addEndOfTickHook(_:)``, for removing it.

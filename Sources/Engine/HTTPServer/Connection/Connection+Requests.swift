@@ -107,8 +107,21 @@ extension Connection {
         bodyBuffer = nil
     }
 
-    /// Calls the handler. The whole request has been received.
+    /// Calls the handler, or lets the request wait for its turn. The whole request has been received.
     func handle() {
+        guard let request, server.startsAtOnce(request, on: self) else { return }
+        callHandler()
+    }
+
+    /// Calls the handler of a request that has waited, unless the request was refused or the connection closed meanwhile.
+    func takeTurn() {
+        guard isOpen else { return }
+        callHandler()
+        processInput()
+        settle()
+    }
+
+    private func callHandler() {
         guard let request = request.take(), let handler = handler.take() else { return }
         switch handler {
         case .immediate(let answer):

@@ -59,6 +59,8 @@ final class LoopServer: @unchecked Sendable {
     /// The connections that count towards the limit of their address. Empty without such a limit.
     private var counted: [SocketAddress.Network: [ObjectIdentifier: Connection]] = [:]
     private var unflushed: [Connection] = []
+    /// The complete requests for whose handlers the tick had no time.
+    private var waiting = FairQueue<Connection>()
     private var hook: EndOfTickHook?
     private var pause = LoopServer.shortestPause
     private var isAccepting = false
@@ -114,6 +116,7 @@ final class LoopServer: @unchecked Sendable {
         guard let descriptor = listener?.rawValue else { return }
         // A retain cycle between loop and server, until `shutDown`.
         hook = loop.addEndOfTickHook { self.flushAll() }
+        loop.add(self)
         registration = try loop.register(descriptor, interest: .read) { _ in self.accept() }
         isAccepting = true
     }
@@ -335,6 +338,15 @@ final class LoopServer: @unchecked Sendable {
         if unflushed.isEmpty { swap(&connections, &unflushed) }
     }
 
+    /// Returns whether the handler of a complete request is called at once. Otherwise the connection waits for its turn
+    /// (``Connection/takeTurn()``), in which the networks of the clients share the loop's time. Requests of Kakao's servers
+    /// do not wait, since Kakao does.
+    func startsAtOnce(_ request: Request, on connection: Connection) -> Bool {
+        guard !request.exemptsConnection, !waiting.isEmpty || !loop.hasTime else { return true }
+        waiting.append(connection, of: request.clientAddress.network)
+        return false
+    }
+
     func closed(_ connection: Connection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
         limit.release(removeCounted(connection) ? connection.remoteAddress : nil)
@@ -368,6 +380,7 @@ final class LoopServer: @unchecked Sendable {
         guard !whenEmpty.isEmpty else { return }
         if let hook { loop.removeEndOfTickHook(hook) }
         hook = nil
+        loop.remove(self)
         // A connection that closed after its last output may still be in it, and it holds this server.
         unflushed = []
         for done in whenEmpty { done() }
@@ -378,6 +391,19 @@ final class LoopServer: @unchecked Sendable {
     func closeAll() {
         loop.preconditionOnLoop()
         for connection in connections.values { connection.close() }
+    }
+}
+
+extension LoopServer: WaitingWork {
+    var isWaiting: Bool { !waiting.isEmpty }
+
+    /// Calls the handler of the request whose turn it is.
+    func runNext() {
+        guard let (connection, network) = waiting.popNext() else { return }
+        let start = MonotonicTime.now
+        connection.takeTurn()
+        loop.runJobs()
+        waiting.charge(.now - start, to: network)
     }
 }
 
