@@ -45,6 +45,15 @@ package struct JSONObject: Sendable {
 
     /// Appends a member. Returns false and changes nothing if there is already a member of that name.
     package mutating func append(_ name: String, _ value: JSONValue) -> Bool {
+        if positions != nil {
+            // Names are hashed once: that takes most of the time of an object with thousands of members.
+            if let position = positions?.updateValue(members.count, forKey: Name(text: name)) {
+                positions?[Name(text: name)] = position
+                return false
+            }
+            members.append((name, value))
+            return true
+        }
         guard position(of: name) == nil else { return false }
         appendNew(name, value)
         return true

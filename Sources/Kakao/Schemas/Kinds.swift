@@ -101,7 +101,7 @@ extension Kind where Value == String {
         Kind(
             text: .choice(values),
             allowed: "one of \(values.joined(separator: ", "))",
-            parse: { values.contains($0) ? $0 : nil },
+            parse: { $0.isShort && values.contains($0) ? $0 : nil },
             format: \.self
         )
     }
@@ -273,8 +273,9 @@ extension Kind where Value == Bool {
             allowed: "true or false",
             read: { value throws(InvalidValue) in
                 switch value {
-                case .string("true"), .bool(true): return true
-                case .string("false"), .bool(false): return false
+                case .bool(let flag): return flag
+                case .string(let text) where text.isShort && text == "true": return true
+                case .string(let text) where text.isShort && text == "false": return false
                 default: throw InvalidValue()
                 }
             },
@@ -290,10 +291,15 @@ extension Kind where Value: RawRepresentable<String> & CaseIterable {
         return Kind(
             text: .choice(names),
             allowed: "one of \(names.joined(separator: ", "))",
-            parse: { Value(rawValue: $0) },
+            parse: { $0.isShort ? Value(rawValue: $0) : nil },
             format: \.rawValue
         )
     }
+}
+
+extension String {
+    /// Whether the text may be one of a fixed set. Comparing two texts takes long if one is a character of 60,000 bytes.
+    fileprivate var isShort: Bool { utf8.count <= 100 }
 }
 
 extension JSONValue {

@@ -38,7 +38,7 @@ package enum Text {
 extension Int64 {
     /// Parses a decimal number. A leading minus is allowed; a plus, leading zeros and other characters are not.
     package init?(decimal text: String) {
-        let digits = text.hasPrefix("-") ? text.utf8.dropFirst() : text.utf8[...]
+        let digits = text.utf8.first == UInt8(ascii: "-") ? text.utf8.dropFirst() : text.utf8[...]
         guard let first = digits.first, first != 0x30 || text == "0", digits.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })
         else {
             return nil

@@ -56,6 +56,10 @@ struct Parameters: Sendable {
             isMalformed = true
             return
         }
+        guard object.members.contains(where: \.value.isNull) else {
+            values = object
+            return
+        }
         keep(object.members.filter { !$0.value.isNull })
     }
 

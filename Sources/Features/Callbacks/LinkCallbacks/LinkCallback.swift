@@ -65,7 +65,7 @@ extension LinkCallback {
             chatType: chatType,
             hashChatID: hashChatID,
             templateID: templateID,
-            args: JSONObject(texts: args).bytes,
+            args: Self.json(args),
             signature: verdict,
             raw: reader.raw,
             receivedAt: receivedAt
@@ -87,7 +87,7 @@ extension Kind where Value == Int64? {
 extension Call {
     /// The fields that Kakao's documentation does not name, as a JSON object of texts.
     var undeclaredText: [UInt8] {
-        JSONObject(texts: undeclaredTexts).bytes
+        LinkCallback.json(undeclaredTexts)
     }
 
     /// The fields that Kakao's documentation does not name.
@@ -96,14 +96,21 @@ extension Call {
     }
 }
 
-extension JSONObject {
-    /// An object of texts, which PostgreSQL can store.
-    fileprivate init(texts: [(name: String, value: String)]) {
-        self.init()
-        for (name, value) in texts { self[name.withoutNUL] = .string(value.withoutNUL) }
+extension LinkCallback {
+    /// Returns a JSON object of texts with different names, which PostgreSQL can store.
+    fileprivate static func json(_ texts: [(name: String, value: String)]) -> [UInt8] {
+        guard !texts.contains(where: { $0.name.utf8.contains(0) }) else {
+            // Names may be equal without their NUL.
+            var object = JSONObject()
+            for (name, value) in texts { object[name.withoutNUL] = .string(value.withoutNUL) }
+            return JSONValue.object(object).bytes()
+        }
+        var json = JSONWriter()
+        json.object { json in
+            for (name, value) in texts { json.member(name, value.withoutNUL) }
+        }
+        return json.bytes
     }
-
-    fileprivate var bytes: [UInt8] { JSONValue.object(self).bytes() }
 }
 
 extension String {
