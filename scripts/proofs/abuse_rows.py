@@ -95,6 +95,8 @@ share = json.loads(
     operator("/v1/link/shares", json.dumps({"template": {"object_type": "text", "text": "x", "link": {"web_url": "https://shop.example.com/"}}}))
 )
 token = json.loads(call(f"{sandbox}/sandbox/login", json.dumps({"user_id": USER})))["access_token"]
+# Gives the app the consent to send messages.
+call(f"{sandbox}/sandbox/talk/friends", json.dumps({"users": [{"user_id": USER, "friends": [USER + 1]}]}))
 app = {"Authorization": f"Bearer {token}"}
 kakao = {"Authorization": f"KakaoAK {os.environ['KAKAO_ADMIN_KEY']}"}
 template = json.dumps({"object_type": "text", "text": "x", "link": {"web_url": "https://example.com"}})

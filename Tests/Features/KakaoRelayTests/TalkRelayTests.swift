@@ -210,6 +210,7 @@ import Testing
     @Test("Messages that Kakao refuses leave no rows of quotas, whoever their receivers are")
     func refusedQuotas() async throws {
         try await withKakaoLogin { service in
+            try service.kakao.sandbox.befriend(7, [])
             let app = try Self.app(service)
             for message in 0..<3 {
                 let receivers = (1...5).map { JSONValue.string("stranger-\(message)-\($0)") }

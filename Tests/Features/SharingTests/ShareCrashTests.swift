@@ -26,6 +26,9 @@ import Testing
             environment["SHARING_SIGNING_KEY"] = "signing-key-of-the-tests-0123456789"
             environment["SHARING_DOMAINS"] = "shop.example.com"
             environment["HTTP_PUBLIC_URL"] = "https://push.example.com"
+            // All visitors have one address.
+            environment["SHARING_VISITS_PER_MINUTE_PER_ADDRESS"] = "0"
+            environment["SHARING_COUNTED_VISITS_PER_MINUTE_PER_ADDRESS"] = "0"
             let variables = environment
             let url = Locked("")
             let first = try await RunningProgram.start(environment: variables)

@@ -32,7 +32,7 @@ struct RestoreReceivers: PostgresStatement {
             GROUP BY message_id, position
         ),
         found AS (
-            SELECT receiver.ctid AS place, given.is_sent, message.delivery = 'at_least_once' AS is_repeatable,
+            SELECT given.message_id, given.position, given.is_sent, message.delivery = 'at_least_once' AS is_repeatable,
                 message.state = 'active' AS is_active
             FROM given
             JOIN message_receivers AS receiver USING (message_id, position)
@@ -59,7 +59,9 @@ struct RestoreReceivers: PostgresStatement {
                 reason = CASE WHEN NOT found.is_sent THEN 'server_stopped' END,
                 kakao_message = NULL
             FROM found
-            WHERE receiver.ctid = found.place
+            -- By key: a row that was changed while this statement waited for its lock has a new place.
+            WHERE receiver.message_id = found.message_id
+                AND receiver.position = found.position
             RETURNING 1
         )
         SELECT (SELECT count(*) FROM restored)

@@ -5,6 +5,7 @@ import Runtime
 extension BatchStore {
     /// The number of batches that are compared by one statement.
     private static let comparedAtOnce = 5000
+    private static let maximumRestores = 3
     /// The users of a lost part may be found again in the next one, if the audience has changed: the batches of a part that
     /// follow the last known one are presumed to be sent too.
     private static let presumedBeyond: Int32 = 500
@@ -17,13 +18,20 @@ extension BatchStore {
         for (id, batches) in known.byPush {
             for start in stride(from: 0, to: batches.count, by: Self.comparedAtOnce) {
                 let some = Array(batches[start..<min(start + Self.comparedAtOnce, batches.count)])
-                let lost = try await pool.read(FindLostBatches(pushID: id, batches: some))
-                guard !lost.isEmpty else { continue }
+                var lost = try await lost(some, of: id)
                 missing += lost.count
-                try await restore(lost.map { some[Int($0) - 1] }, of: id)
+                // Once more if the database has changed meanwhile. What is missing of a push that is lost itself stays missing.
+                for _ in 0..<Self.maximumRestores where !lost.isEmpty {
+                    try await restore(lost, of: id)
+                    lost = try await self.lost(some, of: id)
+                }
             }
         }
         return missing
+    }
+
+    private func lost(_ batches: [KnownBatches.Batch], of id: UUID) async throws -> [KnownBatches.Batch] {
+        try await pool.read(FindLostBatches(pushID: id, batches: batches)).map { batches[Int($0) - 1] }
     }
 
     /// Stores again that batches of a push were sent, or may have been.
@@ -271,7 +279,7 @@ struct RestoreBatches: PostgresStatement {
             WHERE id = $1
         ),
         found AS (
-            SELECT ctid AS place, (SELECT bool_or(is_sent) FROM given WHERE number = batch.number AND origin IS NULL) AS is_sent
+            SELECT number, (SELECT bool_or(is_sent) FROM given WHERE number = batch.number AND origin IS NULL) AS is_sent
             FROM push_batches AS batch
             WHERE push_id = $1
                 AND state = ANY ($6)
@@ -303,7 +311,9 @@ struct RestoreBatches: PostgresStatement {
                 kakao_message = '\(lostRecord)'
             FROM found
             CROSS JOIN push
-            WHERE batch.ctid = found.place
+            -- By key: a row that was changed while this statement waited for its lock has a new place.
+            WHERE batch.push_id = $1
+                AND batch.number = found.number
             RETURNING batch.state, batch.users, batch.may_repeat
         )
         INSERT INTO push_counts AS counts (push_id, slot, state, users, batches, may_repeat)

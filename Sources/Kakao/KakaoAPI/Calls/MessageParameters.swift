@@ -1,4 +1,4 @@
-package import JSON
+import JSON
 package import Schemas
 
 // The parameters that calls with a message have in common.
