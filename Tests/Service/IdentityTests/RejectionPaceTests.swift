@@ -61,6 +61,24 @@ import Testing
         }
     }
 
+    @Test("An IPv6 site has four times the rejections and the turns of a network, however many networks it has")
+    func bySite() async throws {
+        try await Self.withLoop { loop in
+            let pace = RejectionPace(Self.limits(network: 1, server: 1000))
+            func network(_ site: Int, _ number: Int) throws -> SocketAddress.Network {
+                try #require(SocketAddress("2001:db8:\(site):\(number)::1")).network
+            }
+            for number in 1...4 {
+                #expect(await Self.hasTurn(pace, try network(1, number), loop))
+                pace.release(try network(1, number), isRejected: true)
+            }
+            // One at once, and one at each quarter of the interval, up to the longest wait.
+            for number in 5...11 { #expect(await Self.hasTurn(pace, try network(1, number), loop)) }
+            #expect(await !Self.hasTurn(pace, try network(1, 12), loop))
+            #expect(await Self.hasTurn(pace, try network(2, 1), loop))
+        }
+    }
+
     @Test("In the server's line, a network without rejections goes where the others no longer may")
     func clean() async throws {
         try await Self.withLoop { loop in

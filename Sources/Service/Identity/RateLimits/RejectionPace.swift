@@ -13,13 +13,14 @@ import Runtime
 package final class RejectionPace: Sendable {
     /// The limits of a kind of credential.
     package struct Limits: Sendable {
-        /// Those of each IPv4 address or IPv6 network of 64 bits.
+        /// Those of each IPv4 address or IPv6 network of 64 bits. An IPv6 site, of which one line may have many networks, has
+        /// four times as much.
         package var network: Rate
         /// Those of all networks together.
         package var server: Rate
-        /// How long a credential waits at most for the turn of its network, and then for the server's. In the server's
-        /// line, those of a network with rejections in the last minute wait for half of it, so that they leave room for
-        /// the others.
+        /// How long a credential waits at most for the turn of its network, then of its site, and then for the server's.
+        /// In the server's line, those of a network or a site with rejections in the last minute wait for half of it, so
+        /// that they leave room for the others.
         package var longestWait: Duration
 
         package init(network: Rate, server: Rate, longestWait: Duration) {
@@ -47,15 +48,37 @@ package final class RejectionPace: Sendable {
             self.inFlight = inFlight
             self.interval = interval
         }
+
+        /// The rate of an IPv6 site, as ``SocketAddress/Network/site``.
+        fileprivate var ofSite: Rate {
+            Rate(
+                rejections: rejections * RejectionPace.networksOfSite,
+                inFlight: inFlight * RejectionPace.networksOfSite,
+                interval: interval / RejectionPace.networksOfSite
+            )
+        }
     }
 
     private static let minute = Duration.seconds(60)
     /// How often a waiting credential checks whether its turn has come.
     private static let pollInterval = Duration.milliseconds(25)
-    /// The maximum number of networks remembered.
+    /// The maximum number of networks remembered, and of sites.
     private static let maximumNetworks = 16_384
+    /// The number of networks for which an IPv6 site counts.
+    private static let networksOfSite = 4
 
-    /// The pace of one network or of the server.
+    /// The lines in which a credential waits, one after the other.
+    private enum Line: Sendable {
+        case network(SocketAddress.Network)
+        case site(SocketAddress.Network)
+        case server
+
+        static func all(of network: SocketAddress.Network) -> [Line] {
+            [.network(network)] + (network.site.map { [.site($0)] } ?? []) + [.server]
+        }
+    }
+
+    /// The pace of one network, of one site or of the server.
     private struct Pace: Sendable {
         let rate: Rate
         var inFlight = 0
@@ -111,6 +134,7 @@ package final class RejectionPace: Sendable {
     private struct State: Sendable {
         let limits: Limits
         var networks = LRUCache<SocketAddress.Network, Pace>(limit: RejectionPace.maximumNetworks)
+        var sites = LRUCache<SocketAddress.Network, Pace>(limit: RejectionPace.maximumNetworks)
         var server: Pace
 
         init(_ limits: Limits) {
@@ -118,14 +142,26 @@ package final class RejectionPace: Sendable {
             server = Pace(limits.server)
         }
 
-        /// Changes the pace of a network.
-        ///
-        /// - Parameter network: `nil` for the server's own pace.
-        mutating func change<Result>(_ network: SocketAddress.Network?, _ body: (inout Pace) -> Result) -> Result {
-            guard let network else { return body(&server) }
-            var pace = networks.value(network) ?? Pace(limits.network)
-            defer { networks.set(pace, for: network) }
-            return body(&pace)
+        /// Changes the pace of a line.
+        mutating func change<Result>(_ line: Line, _ body: (inout Pace) -> Result) -> Result {
+            switch line {
+            case .network(let network):
+                var pace = networks.value(network) ?? Pace(limits.network)
+                defer { networks.set(pace, for: network) }
+                return body(&pace)
+            case .site(let site):
+                var pace = sites.value(site) ?? Pace(limits.network.ofSite)
+                defer { sites.set(pace, for: site) }
+                return body(&pace)
+            case .server:
+                return body(&server)
+            }
+        }
+
+        /// Ends a check in some lines.
+        mutating func release(_ lines: [Line], isRejected: Bool) {
+            let now = MonotonicTime.now
+            for line in lines { change(line) { $0.release(isRejected: isRejected, at: now) } }
         }
     }
 
@@ -144,33 +180,31 @@ package final class RejectionPace: Sendable {
     ///
     /// - Returns: Whether it may. If so, ``release(_:isRejected:)`` must follow.
     package func acquire(_ network: SocketAddress.Network, on loop: EventLoop) async -> Bool {
-        guard await waitForTurn(network, atMost: longestWait, on: loop) else { return false }
-        let hasRejections = state.withLock { $0.change(network) { $0.hasRejections(at: .now) } }
-        guard await waitForTurn(nil, atMost: hasRejections ? longestWait / 2 : longestWait, on: loop) else {
-            state.withLock { $0.change(network) { $0.release(isRejected: false, at: .now) } }
-            return false
+        var passed: [Line] = []
+        var hasRejections = false
+        for line in Line.all(of: network) {
+            let isLast = if case .server = line { true } else { false }
+            guard await waitForTurn(line, atMost: isLast && hasRejections ? longestWait / 2 : longestWait, on: loop)
+            else {
+                state.withLock { $0.release(passed, isRejected: false) }
+                return false
+            }
+            passed.append(line)
+            hasRejections = hasRejections || state.withLock { $0.change(line) { $0.hasRejections(at: .now) } }
         }
         return true
     }
 
     /// Records the end of a check, also of one without a result.
     package func release(_ network: SocketAddress.Network, isRejected: Bool) {
-        state.withLock { state in
-            let now = MonotonicTime.now
-            state.change(network) { $0.release(isRejected: isRejected, at: now) }
-            state.change(nil) { $0.release(isRejected: isRejected, at: now) }
-        }
+        state.withLock { $0.release(Line.all(of: network), isRejected: isRejected) }
     }
 
-    private func waitForTurn(
-        _ network: SocketAddress.Network?,
-        atMost longest: Duration,
-        on loop: EventLoop
-    ) async -> Bool {
+    private func waitForTurn(_ line: Line, atMost longest: Duration, on loop: EventLoop) async -> Bool {
         let end = MonotonicTime.now + longest
         while true {
             let now = MonotonicTime.now
-            switch state.withLock({ $0.change(network) { $0.turn(at: now, before: end) } }) {
+            switch state.withLock({ $0.change(line) { $0.turn(at: now, before: end) } }) {
             case .now: return true
             case .none: return false
             case .at(let time):
