@@ -89,3 +89,17 @@ CREATE TABLE device_withdrawals (
 CREATE INDEX device_withdrawals_user_id ON device_withdrawals (user_id);
 -- Rows lie in the order of their times, so a summary of each range of pages is enough to delete the oldest.
 CREATE INDEX device_withdrawals_withdrawn_at ON device_withdrawals USING brin (withdrawn_at);
+
+-- The latest withdrawals, after Kakao has deregistered the devices: a server that has registered one of them does not take it for lost
+-- when PostgreSQL has lost commits (docs/devices.md). Deleted after a day.
+CREATE TABLE former_devices (
+    user_id             bigint      NOT NULL,
+    -- Empty, as `push_type`, for all devices of a user who has left the app.
+    device_id           text        NOT NULL,
+    push_type           text        NOT NULL,
+    withdrawn_at        timestamptz NOT NULL,
+
+    PRIMARY KEY (user_id, device_id, push_type)
+);
+
+CREATE INDEX former_devices_withdrawn_at ON former_devices (withdrawn_at);

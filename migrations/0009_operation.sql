@@ -42,6 +42,15 @@ CREATE TABLE sender (
 
 INSERT INTO sender DEFAULT VALUES;
 
+-- The users who were erased lately: what a server knows of them is not stored again when PostgreSQL has lost commits. Deleted
+-- after a day.
+CREATE TABLE erased_users (
+    user_id             bigint      PRIMARY KEY,
+    erased_at           timestamptz NOT NULL
+);
+
+CREATE INDEX erased_users_erased_at ON erased_users (erased_at);
+
 -- The calls to Kakao in a month, by the calendar of Seoul. Kakao limits those of all APIs together.
 CREATE TABLE kakao_calls (
     month               date        PRIMARY KEY,

@@ -5,6 +5,7 @@ package import Postgres
 import PrivatePostgres
 import Synchronization
 import TestSupport
+import Testing
 
 /// The PostgreSQL server with the databases of the tests.
 package enum TestServer {
@@ -95,6 +96,23 @@ package struct TestDatabase: Sendable {
             """,
             [.int64s(Array(userIDs)), .text(type)]
         )
+    }
+
+    /// Lets PostgreSQL appear to have begun a new run, as after a failover, and waits until its servers have compared what they know.
+    package func beginNewRun() async throws {
+        try await eventually("a server knows the present run") {
+            try await count("work_leases WHERE checked_run IS NOT NULL") > 0
+        }
+        try await pool.write(
+            """
+            CREATE OR REPLACE FUNCTION database_run() RETURNS text
+            LANGUAGE sql STABLE
+            AS $$ SELECT '\(UInt64.random(in: .min ... .max))' $$
+            """
+        )
+        try await eventually("all servers have compared") {
+            try await count("work_leases WHERE checked_run IS DISTINCT FROM database_run()") == 0
+        }
     }
 
     /// Runs `body` without the triggers of `devices`: neither the limit of devices per user nor the record of withdrawals

@@ -27,6 +27,10 @@ BEGIN
     WHERE device.user_id = owner
         AND (device.device_id, device.push_type) = (held.device_id, held.push_type);
     GET DIAGNOSTICS devices_withdrawn = ROW_COUNT;
+    INSERT INTO former_devices AS former (user_id, device_id, push_type, withdrawn_at)
+    VALUES (owner, '', '', left_at)
+    ON CONFLICT (user_id, device_id, push_type) DO UPDATE
+    SET withdrawn_at = GREATEST(former.withdrawn_at, excluded.withdrawn_at);
     RETURN devices_withdrawn;
 END
 $$;

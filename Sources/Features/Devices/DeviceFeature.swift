@@ -1,7 +1,9 @@
 package import Endpoints
 import EventLoop
+import FoundationEssentials
 import Identity
 import KakaoAPI
+import Locking
 import Postgres
 package import Runtime
 package import ServiceKit
@@ -22,6 +24,9 @@ package struct DeviceFeature: Feature {
     private let settings: DeviceSettings
     private let counts: LoopCounts<DeviceCount>
     private let newDevices: RequestLimit<Int64>
+    private let known: LoopValue<KnownDevices>
+    /// When users left the app in the last minutes, by the database's clock.
+    private let departures = Locked(RecentValues<Int64, Date>(maximum: 20_000))
     private let imports = ConcurrencyLimit(DeviceTransferRoutes.maximumImports)
     /// Signalled when an import has ended.
     private let importSignal: Signal
@@ -34,16 +39,37 @@ package struct DeviceFeature: Feature {
         self.settings = settings
         newDevices = RequestLimit(perHour: settings.newPerHourPerUser)
         counts = LoopCounts(server.loops)
+        known = LoopValue(KnownDevices(), loops: server.loops.map(\.loop))
         importSignal = Signal(loop: server.background.loop)
         registrationSignal = Signal(loop: server.background.loop)
         server.lifecycle.register { [self] loop in
             DeviceUserObserver(
                 registrar: registrar(loop, .requests),
                 pruneAfterFailures: settings.pruneAfterFailures,
+                departures: departures,
                 logger: server.logger
             )
         }
         server.monitoring.register(DeviceMonitoring(pool: server.sending.pool, counts: counts).report)
+        registerChecks()
+    }
+
+    /// Registers the checks for lost commits.
+    private func registerChecks() {
+        let store = DeviceStore(pool: server.background.pool)
+        let hasKakaoUserIDs = server.identity.hasKakaoUserIDs
+        server.lostCommits.register("withdrawals") { [known, departures, registrationSignal] in
+            defer { registrationSignal.send() }
+            return try await store.restoreDepartures(departures.withLock { $0.all })
+                + store.restoreWithdrawals(KnownDevices.merged(known.all()))
+        }
+        server.lostCommits.register("registrations") { [known, registrationSignal] in
+            defer { registrationSignal.send() }
+            return try await store.restoreRegistrations(
+                KnownDevices.merged(known.all()),
+                hasKakaoUserIDs: hasKakaoUserIDs
+            )
+        }
     }
 
     private func registrar(_ loop: LoopServices, _ budget: KakaoBudget) -> DeviceRegistrar {
@@ -56,6 +82,7 @@ package struct DeviceFeature: Feature {
             availability: server.availability,
             counts: counts.on(loop.loop),
             newDevices: newDevices,
+            known: known.on(loop.loop),
             webhooks: webhooks
         )
     }
@@ -76,7 +103,14 @@ package struct DeviceFeature: Feature {
                 importSignal: importSignal
             )
         )
-        routes.add(UserRoutes(registrar: registrar, observers: server.lifecycle.observers(loop)))
+        routes.add(
+            UserRoutes(
+                registrar: registrar,
+                lifecycle: server.lifecycle,
+                observers: server.lifecycle.observers(loop),
+                loop: loop
+            )
+        )
     }
 
     package func makeServices() -> [any Service] {
@@ -106,7 +140,9 @@ package struct DeviceFeature: Feature {
         [
             Retention(
                 "remove-old-withdrawals",
-                .delete { DeleteOldDeviceWithdrawals(retentionDays: WebhookSource.retentionDays, limit: $0) }
+                .delete { DeleteOldDeviceWithdrawals(retentionDays: WebhookSource.retentionDays, limit: $0) },
+                .delete { DeleteOldFormerDevices(limit: $0) },
+                .delete { DeleteOldErasures(limit: $0) }
             )
         ]
     }

@@ -41,6 +41,7 @@ struct DeviceRegistrar: Sendable {
     /// The limit of new devices that users' apps add, which all loops share. Each may leave a row until Kakao has deregistered
     /// the device, and a webhook.
     let newDevices: RequestLimit<Int64>
+    let known: LoopValue<KnownDevices>.Copy
     /// The source of webhooks about withdrawn devices.
     let webhooks: WebhookSource
 
@@ -60,7 +61,9 @@ struct DeviceRegistrar: Sendable {
             pending = repetition[...]
         } else {
             try await chargeNewDevice(registration)
-            pending = try await store.register(registration)[...]
+            let stored = try await store.register(registration)
+            known.record(stored.changes, of: registration)
+            pending = stored.pending[...]
         }
         while let device = pending.popFirst() {
             guard !device.mustWait else {
@@ -92,13 +95,15 @@ struct DeviceRegistrar: Sendable {
     /// - Throws: ``Problem`` 429 if the app withdraws too many devices that are unknown here; ``PostgresError``.
     func withdraw(_ key: DeviceKey, by keyName: String?) async throws -> Bool {
         var withdrawal = WithdrawDevice(key: key, keyName: keyName, addsUnknown: keyName != nil)
-        var device = try await store.pool.write(withdrawal).first
-        if device == nil, !withdrawal.addsUnknown {
+        var stored = try await store.pool.write(withdrawal).first
+        if stored == nil, !withdrawal.addsUnknown {
             try takeNewDevice(ofUser: key.userID)
             withdrawal.addsUnknown = true
-            device = try await store.pool.write(withdrawal).first
+            stored = try await store.pool.write(withdrawal).first
         }
-        guard let device = device ?? nil, case .deregistered = try await synchronize(device) else { return false }
+        guard let stored else { throw PostgresError(.decoding) }
+        known.record(stored.change)
+        guard let device = stored.pending, case .deregistered = try await synchronize(device) else { return false }
         return true
     }
 

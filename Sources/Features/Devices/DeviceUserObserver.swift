@@ -1,6 +1,9 @@
 import EventLoop
+import FoundationEssentials
+import Locking
 import Logging
 import Postgres
+import Runtime
 import ServiceKit
 
 /// Withdraws devices when their user leaves the app or is erased, or when their tokens fail.
@@ -8,20 +11,24 @@ struct DeviceUserObserver: UserObserver {
     let registrar: DeviceRegistrar
     /// The setting `devices.prune_after_failures`.
     let pruneAfterFailures: Int
+    /// When users left the app in the last minutes, for the case that PostgreSQL loses it.
+    let departures: Locked<RecentValues<Int64, Date>>
     let logger: Logger
 
     /// Withdraws the devices of users who have left the app, unless the service has user ids of its own.
     func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
-        let departures = events.filter { $0.kind == .left }
-        guard registrar.hasKakaoUserIDs, !departures.isEmpty else { return nil }
-        let statement = WithdrawDepartedDevices(departures: departures)
-        guard let withdrawn = try await transaction.query(statement).first, withdrawn > 0 else { return nil }
-        return { [registrar, logger] in
+        let left = events.filter { $0.kind == .left }
+        guard registrar.hasKakaoUserIDs, !left.isEmpty else { return nil }
+        let statement = WithdrawDepartedDevices(departures: left)
+        let withdrawn = try await transaction.query(statement).first ?? 0
+        return { [registrar, departures = self.departures, logger] in
+            for event in left { departures.withLock { $0.store(event.happenedAt, for: event.userID) } }
+            guard withdrawn > 0 else { return }
             logger.info(
                 "Devices withdrawn: the user has left the app",
                 metadata: [
-                    "type": "\(departures.map(\.type).joined(separator: " "))",
-                    "user_id": "\(departures.map { String($0.userID) }.joined(separator: " "))",
+                    "type": "\(left.map(\.type).joined(separator: " "))",
+                    "user_id": "\(left.map { String($0.userID) }.joined(separator: " "))",
                     "devices": "\(withdrawn)",
                 ]
             )

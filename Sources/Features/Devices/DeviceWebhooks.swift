@@ -75,9 +75,13 @@ struct ListDeviceWebhooks: WebhookStatement {
     }
 }
 
-/// Deletes the records of a user's withdrawn devices.
+/// Deletes the records of a user's withdrawn devices. That the user is erased is recorded in `erased_users`.
 struct DeleteDeviceWithdrawals: PostgresStatement {
     static let sql: SQL = """
+        WITH former AS (
+            DELETE FROM former_devices
+            WHERE user_id = $1
+        )
         DELETE FROM device_withdrawals
         WHERE user_id = $1
         """

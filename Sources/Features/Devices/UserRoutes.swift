@@ -12,7 +12,9 @@ struct UserRoutes: RouteCollection {
     static let operations = [listing, reconciling, deleting]
 
     let registrar: DeviceRegistrar
+    let lifecycle: UserLifecycle
     let observers: UserLifecycle.Observers
+    let loop: LoopServices
 
     private static let uuid = Field.path("uuid", .userID, "The user.")
 
@@ -49,8 +51,8 @@ struct UserRoutes: RouteCollection {
     @Sendable private func delete(_ call: Call) async throws -> Response {
         let userID = try call[Self.uuid]
         // A client that gives up must not leave a part of the data.
-        let isDone = try await call.request.uninterrupted { [observers] in
-            try await observers.deleteData(ofUser: userID)
+        let isDone = try await call.request.uninterrupted { [lifecycle, observers, loop] in
+            try await lifecycle.erase(userID, observers, on: loop)
         }
         return isDone ? Response(.noContent) : .pending
     }

@@ -21,7 +21,7 @@ package final class LoopValue<Value: Sendable>: Sendable {
         }
 
         /// Changes the value. Called on the loop only.
-        func change(_ body: (inout Value) -> Void) {
+        package func change(_ body: (inout Value) -> Void) {
             loop.preconditionOnLoop()
             body(&stored)
         }
@@ -45,7 +45,7 @@ package final class LoopValue<Value: Sendable>: Sendable {
     }
 
     /// Returns the values of all loops.
-    func all() async -> [Value] {
+    package func all() async -> [Value] {
         var values: [Value] = []
         for copy in copies { values.append(await copy.loop.result { copy.value }) }
         return values

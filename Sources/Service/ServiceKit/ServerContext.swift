@@ -112,6 +112,9 @@ package struct ServerContext: Sendable {
             monitoring: monitoring,
             logger: logger
         )
+        lostCommits.register("erasures") { [lifecycle, loop = self.loops[0]] in
+            try await lifecycle.restoreErasures(on: loop)
+        }
         mask = SecretMask(
             secrets: Self.secrets(identity, kakao),
             prefixes: secretPaths,

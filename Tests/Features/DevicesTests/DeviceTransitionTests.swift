@@ -181,6 +181,25 @@ private struct StoredDevice {
         case .rejectRenewal: try await pool.write(RejectRenewal(device: pending))
         case .renew: try await pool.write(RenewDevices(activeWithinDays: 30))
         case .reconcile: try await pool.write(ReconcileDevices(userID: Self.userID, listed: []))
+        case .restore:
+            try await pool.write(
+                RestoreRegistration(
+                    registration: DeviceRegistration(
+                        key: key,
+                        pushToken: "new",
+                        locale: "en",
+                        authorizedAt: authorizedAt
+                    ),
+                    registeredAt: Date(),
+                    hasKakaoUserIDs: true
+                )
+            )
+        case .restoreWithdrawal:
+            try await pool.write(
+                RestoreWithdrawal(
+                    change: DeviceChange(key: key, pushToken: Self.token, isWithdrawn: true, changedAt: Date())
+                )
+            )
         }
     }
 }

@@ -121,6 +121,7 @@ import Testing
         let device = PendingDevice(key: key, pushToken: "t", isWithdrawn: false, revision: 1, lease: id)
         let confirmation = DeviceConfirmation(device: device, expiresAt: now, renewAt: nil)
         let token = PushToken(userID: 1, deviceID: "d", pushType: .fcm, pushToken: "t", createdAt: "", updatedAt: "")
+        let change = DeviceChange(key: key, pushToken: "t", isWithdrawn: true, changedAt: now)
         let failure = TokenFailure(userID: 1, pushToken: "t", date: now, receivedAt: now)
         let error = KakaoError(kind: .refused(status: 400, code: nil, message: ""))
         let known = KnownBatches.Batch(pushID: id, number: 1, origin: nil, isSent: true)
@@ -176,6 +177,16 @@ import Testing
             FindContestedTokens(after: 0, last: 1, limit: 1),
             WithdrawContestedDevices(tokens: ["t"]),
             ReleaseImportedDevices(limit: 1, perSecond: 1, seconds: 1),
+            FindLostDevices(changes: [change]),
+            RestoreRegistration(registration: registration, registeredAt: now, hasKakaoUserIDs: true),
+            RestoreWithdrawal(change: change),
+            FindLostDepartures(departures: [1: now]),
+            RestoreDeparture(userID: 1, leftAt: now),
+            DeleteOldFormerDevices(limit: 1),
+            RecordErasure(userID: 1, erasedAt: now),
+            FindLostErasures(erasures: [1: now]),
+            ListErasedUsers(since: now),
+            DeleteOldErasures(limit: 1),
         ]
         let hours = AdvertisingHours().parameter(in: "Asia/Seoul")
         let pushes: [any PostgresStatement] = [

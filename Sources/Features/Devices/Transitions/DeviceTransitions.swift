@@ -49,11 +49,15 @@ enum DeviceEvent: CaseIterable, Sendable {
     /// Kakao does not list the device, or lists it with another token: ``ReconcileDevices``. It also inserts devices that only
     /// Kakao lists, as withdrawn.
     case reconcile
+    /// The server knows of a later registration, which PostgreSQL has lost: ``RestoreRegistration``.
+    case restore
+    /// The server knows of a later withdrawal, which PostgreSQL has lost: ``RestoreWithdrawal``.
+    case restoreWithdrawal
 
     /// The states in which the event changes a device, and the states that it leads to. In any other state its statement changes nothing.
     var transitions: [DeviceState: DeviceState] {
         switch self {
-        case .register:
+        case .register, .restore:
             [
                 .unknown: .pending, .pending: .pending, .registered: .pending, .renewing: .pending,
                 .withdrawn: .pending,
@@ -61,7 +65,7 @@ enum DeviceEvent: CaseIterable, Sendable {
         case .repeatRegistration: [.registered: .registered]
         case .displace, .withdrawUser:
             [.pending: .withdrawn, .registered: .withdrawn, .renewing: .withdrawn, .withdrawn: .withdrawn]
-        case .withdraw:
+        case .withdraw, .restoreWithdrawal:
             [
                 .unknown: .withdrawn, .pending: .withdrawn, .registered: .withdrawn, .renewing: .withdrawn,
                 .withdrawn: .withdrawn,
@@ -103,6 +107,11 @@ enum DeviceEvent: CaseIterable, Sendable {
         case .rejectRenewal: Self.lease.union(["kakao_revision", "renew_at", "attempts"])
         case .renew: ["renew_at", "renewal_revision", "revision", "attempts", "next_attempt_at"]
         case .reconcile: ["revision", "attempts", "next_attempt_at"]
+        case .restore:
+            Self.description.union([
+                "push_token", "created_at", "withdrawn", "revision", "attempts", "next_attempt_at", "withdrawal_cause",
+            ])
+        case .restoreWithdrawal: Self.withdrawal
         }
     }
 

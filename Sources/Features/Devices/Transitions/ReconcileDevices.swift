@@ -2,7 +2,8 @@ import KakaoAPI
 import Postgres
 
 /// Marks the devices of a user that differ from Kakao's list as pending, and returns them. Stored devices are registered again
-/// at Kakao, and unknown ones are deregistered.
+/// at Kakao, and unknown ones are deregistered. These are left alone within 30 days after PostgreSQL has lost commits: their
+/// registrations may be lost, and their apps register them again.
 struct ReconcileDevices: PostgresStatement {
     static let sql: SQL = """
         WITH listed AS (
@@ -39,22 +40,26 @@ struct ReconcileDevices: PostgresStatement {
                 AND compared.kind <> 'pending'
         ),
         unknown AS (
-            INSERT INTO devices (user_id, device_id, push_type, push_token, withdrawn)
-            SELECT $1, device_id, push_type, push_token, true
+            SELECT device_id, push_type, push_token
             FROM listed
             WHERE NOT EXISTS (
                 SELECT 1
                 FROM held
                 WHERE (held.device_id, held.push_type) = (listed.device_id, listed.push_type)
             )
+        ),
+        withdrawn AS (
+            INSERT INTO devices (user_id, device_id, push_type, push_token, withdrawn)
+            SELECT $1, device_id, push_type, push_token, true
+            FROM unknown
+            WHERE NOT EXISTS (SELECT 1 FROM sender WHERE commits_lost_at > now() - interval '30 days')
             ORDER BY device_id, push_type
             ON CONFLICT (user_id, device_id, push_type) DO NOTHING
-            RETURNING device_id, push_type, 'unknown_here' AS kind
         )
         SELECT $1, device_id, push_type, kind
         FROM compared
         UNION ALL
-        SELECT $1, device_id, push_type, kind
+        SELECT $1, device_id, push_type, 'unknown_here'
         FROM unknown
         ORDER BY device_id, push_type
         """

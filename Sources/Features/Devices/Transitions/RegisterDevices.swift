@@ -8,17 +8,23 @@ import Postgres
 extension DeviceStore {
     /// Stores a registration, and withdraws other devices with the same token, because a phone belongs to one user.
     ///
-    /// - Returns: The devices to call Kakao about, in this order. A pending withdrawal of the token comes before its
-    ///   registration. Empty if another request or server is calling Kakao about the device, and will continue with
-    ///   this registration.
     /// - Throws: ``Problem`` 503 if the user has unlinked the app since the access token was verified.
     ///   ``PostgresError``.
-    func register(_ registration: DeviceRegistration) async throws -> [PendingDevice] {
-        guard let pending = try await registrations.submit(registration) else {
+    func register(_ registration: DeviceRegistration) async throws -> StoredRegistration {
+        guard let stored = try await registrations.submit(registration) else {
             throw Problem.identityUnavailable(retrySeconds: 1)
         }
-        return pending
+        return stored
     }
+}
+
+/// What a registration has changed.
+struct StoredRegistration: Sendable {
+    /// The changes of the device, and of those that lose their token to it.
+    fileprivate(set) var changes: [DeviceChange] = []
+    /// The devices to call Kakao about, in this order. A pending withdrawal of the token comes before its registration. Empty
+    /// if another request or server is calling Kakao about the device, and will continue with this registration.
+    fileprivate(set) var pending: [PendingDevice] = []
 }
 
 /// Registers devices and displaces other devices with the same tokens.
@@ -128,16 +134,16 @@ struct RegisterDevices: CoalescedStatement {
             RETURNING device.user_id, device.device_id, device.push_type, device.push_token, device.withdrawn, device.revision,
                 device.lease
         )
-        SELECT place, user_id, device_id, push_type, push_token, withdrawn, revision, lease, is_ours
+        SELECT place, user_id, device_id, push_type, push_token, withdrawn, revision, lease, is_ours, now()
         FROM displaced
         UNION ALL
         SELECT admitted.place, stored.user_id, stored.device_id, stored.push_type, stored.push_token, stored.withdrawn,
-            stored.revision, stored.lease, stored.lease = $10
+            stored.revision, stored.lease, stored.lease = $10, now()
         FROM stored
         JOIN admitted USING (user_id, device_id, push_type)
         WHERE admitted.is_last
         UNION ALL
-        SELECT place, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        SELECT place, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM given
         WHERE NOT EXISTS (SELECT 1 FROM admitted WHERE admitted.place = given.place)
         """
@@ -155,7 +161,7 @@ struct RegisterDevices: CoalescedStatement {
     /// who has unlinked the app.
     static func decode(
         _ row: PostgresRow
-    ) throws -> (Int64, Int64?, String?, PushType?, String?, Bool?, Int64?, UUID?, Bool?) {
+    ) throws -> (Int64, Int64?, String?, PushType?, String?, Bool?, Int64?, UUID?, Bool?, Date?) {
         try row.decode(
             Int64.self,
             Int64?.self,
@@ -165,31 +171,37 @@ struct RegisterDevices: CoalescedStatement {
             Bool?.self,
             Int64?.self,
             UUID?.self,
-            Bool?.self
+            Bool?.self,
+            Date?.self
         )
     }
 
-    /// Returns for each registration the devices to call Kakao about; `nil` for a user who has unlinked the app.
-    static func outputs(_ rows: PostgresRows, count: Int) throws -> [[PendingDevice]?] {
-        var outputs = [[PendingDevice]?](repeating: [], count: count)
+    /// Returns what each registration has changed; `nil` for a user who has unlinked the app.
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [StoredRegistration?] {
+        var outputs = [StoredRegistration?](repeating: StoredRegistration(), count: count)
         // The registrations that call Kakao about the withdrawals of a token, by index; -1 for another request or
         // server.
         var withdrawals: [String: Set<Int>] = [:]
         for row in rows {
-            let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, isOurs) = try decode(row)
+            let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, isOurs, changedAt) =
+                try decode(row)
             let index = Int(place) - 1
             guard outputs.indices.contains(index) else { continue }
             guard let userID, let deviceID, let pushType, let pushToken, let isWithdrawn, let revision, let lease,
-                let isOurs
+                let isOurs, let changedAt
             else {
                 outputs[index] = nil
                 continue
             }
             if isWithdrawn { withdrawals[pushToken, default: []].insert(isOurs ? index : -1) }
+            let key = DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType)
+            outputs[index]?.changes.append(
+                DeviceChange(key: key, pushToken: pushToken, isWithdrawn: isWithdrawn, changedAt: changedAt)
+            )
             guard isOurs else { continue }
-            outputs[index]?.append(
+            outputs[index]?.pending.append(
                 PendingDevice(
-                    key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                    key: key,
                     pushToken: pushToken,
                     isWithdrawn: isWithdrawn,
                     revision: revision,
@@ -197,13 +209,14 @@ struct RegisterDevices: CoalescedStatement {
                 )
             )
         }
-        return outputs.enumerated().map { index, devices in
-            devices?.sorted { $0.isWithdrawn && !$1.isWithdrawn }.map { device in
-                var device = device
+        for index in outputs.indices {
+            outputs[index]?.pending.sort { $0.isWithdrawn && !$1.isWithdrawn }
+            for place in outputs[index]?.pending.indices ?? 0..<0 {
+                guard let device = outputs[index]?.pending[place], !device.isWithdrawn else { continue }
                 let others = withdrawals[device.pushToken, default: []].subtracting([index])
-                device.mustWait = !device.isWithdrawn && !others.isEmpty
-                return device
+                outputs[index]?.pending[place].mustWait = !others.isEmpty
             }
         }
+        return outputs
     }
 }

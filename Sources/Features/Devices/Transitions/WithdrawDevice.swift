@@ -4,8 +4,8 @@ import Postgres
 
 /// Withdraws a device, and leases it. An unknown one is stored as withdrawn if that is wanted: Kakao may know it.
 ///
-/// Returns the device to call Kakao about; `nil` while another request or server calls Kakao about it. Returns no row for an unknown
-/// device that is not stored.
+/// Returns the change, and the device to call Kakao about; `nil` while another request or server calls Kakao about it. Returns no row
+/// for an unknown device that is not stored.
 struct WithdrawDevice: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO devices AS device (
@@ -20,7 +20,7 @@ struct WithdrawDevice: PostgresStatement {
             changed_by = excluded.changed_by,
             lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE excluded.lease END,
             lease_ends_at = CASE WHEN device.lease_ends_at > now() THEN device.lease_ends_at ELSE excluded.lease_ends_at END
-        RETURNING user_id, device_id, push_type, push_token, revision, lease, lease = $4
+        RETURNING user_id, device_id, push_type, push_token, revision, lease, lease = $4, updated_at
         """
 
     let key: DeviceKey
@@ -35,24 +35,30 @@ struct WithdrawDevice: PostgresStatement {
         ]
     }
 
-    static func decode(_ row: PostgresRow) throws -> PendingDevice? { try PendingDevice(withdrawn: row) }
+    static func decode(_ row: PostgresRow) throws -> (change: DeviceChange, pending: PendingDevice?) {
+        try row.decode { column in
+            let (device, isOurs) = try PendingDevice.decodeWithdrawn(&column)
+            let change = DeviceChange(
+                key: device.key,
+                pushToken: device.pushToken,
+                isWithdrawn: true,
+                changedAt: try column.next()
+            )
+            return (change, isOurs ? device : nil)
+        }
+    }
 }
 
 extension PendingDevice {
-    /// Decodes a withdrawn device: key, token, revision, lease, and whether the statement took the lease. Returns `nil`
-    /// if it did not.
-    init?(withdrawn row: PostgresRow) throws {
-        let (device, isOurs) = try row.decode { column in
-            let device = try PendingDevice(
-                key: DeviceKey(&column),
-                pushToken: column.next(),
-                isWithdrawn: true,
-                revision: column.next(),
-                lease: column.next()
-            )
-            return (device, try column.next(Bool.self))
-        }
-        guard isOurs else { return nil }
-        self = device
+    /// Decodes a withdrawn device: key, token, revision, lease, and whether the statement took the lease.
+    static func decodeWithdrawn(_ column: inout ColumnCursor) throws -> (PendingDevice, isOurs: Bool) {
+        let device = try PendingDevice(
+            key: DeviceKey(&column),
+            pushToken: column.next(),
+            isWithdrawn: true,
+            revision: column.next(),
+            lease: column.next()
+        )
+        return (device, try column.next(Bool.self))
     }
 }

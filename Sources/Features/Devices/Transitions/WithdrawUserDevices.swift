@@ -34,7 +34,10 @@ struct WithdrawUserDevices: PostgresStatement {
         [.int64(userID), .uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds)]
     }
 
-    static func decode(_ row: PostgresRow) throws -> PendingDevice? { try PendingDevice(withdrawn: row) }
+    static func decode(_ row: PostgresRow) throws -> PendingDevice? {
+        let (device, isOurs) = try row.decode { try PendingDevice.decodeWithdrawn(&$0) }
+        return isOurs ? device : nil
+    }
 }
 
 /// Stores devices that only Kakao knows as withdrawn, so that they are deregistered. A device that has been stored meanwhile

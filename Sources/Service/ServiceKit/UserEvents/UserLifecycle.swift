@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Locking
 package import Postgres
 package import Runtime
@@ -6,6 +7,8 @@ package import Runtime
 /// others have registered.
 package final class UserLifecycle: Sendable {
     private let observers = Locked<[@Sendable (LoopServices) -> any UserObserver]>([])
+    /// When users were erased in the last minutes, as PostgreSQL has confirmed.
+    private let erasures = Locked(RecentValues<Int64, Date>(maximum: 20_000))
 
     package init() {}
 
@@ -17,6 +20,29 @@ package final class UserLifecycle: Sendable {
     /// Returns the observers of an event loop.
     package func observers(_ loop: LoopServices) -> Observers {
         Observers(observers.withLock { $0 }.map { $0(loop) })
+    }
+
+    /// Deletes all data of a user, and records it for ``restoreErasures(on:)``. Returns `false` if a part of it is still pending.
+    package func erase(_ userID: Int64, _ observers: Observers, on loop: LoopServices) async throws -> Bool {
+        if let erasedAt = try await loop.pool.write(RecordErasure(userID: userID, erasedAt: nil)).first {
+            erasures.withLock { $0.store(erasedAt, for: userID) }
+        }
+        return try await observers.deleteData(ofUser: userID)
+    }
+
+    /// Compares the erasures of the last minutes with the database, which may have lost them, and erases the users of lost ones again.
+    ///
+    /// - Returns: The number of erasures that were missing.
+    package func restoreErasures(on loop: LoopServices) async throws -> Int {
+        let known = erasures.withLock { $0.all }
+        guard !known.isEmpty else { return 0 }
+        let lost = try await loop.pool.read(FindLostErasures(erasures: known))
+        let observers = observers(loop)
+        for userID in lost {
+            _ = try await observers.deleteData(ofUser: userID)
+            try await loop.pool.write(RecordErasure(userID: userID, erasedAt: known[userID]))
+        }
+        return lost.count
     }
 
     /// The observers of an event loop.
