@@ -67,6 +67,7 @@ package final class PushServer: Service {
             database: database,
             journal: Journal(settings.journal, logger: logger),
             unverifiedEvents: Journal(ofUnverifiedEvents: settings.journal, logger: logger),
+            recentCalls: RecentRecords(settings.journal, minutes: settings.callbacks.replayMinutes, logger: logger),
             loops: loops.loops,
             secretPaths: [CallbackFeature.feedbackPath, DeviceFeature.devicePath],
             openPaths: StatusFeature.openPaths,

@@ -139,7 +139,7 @@ final class CallIntake: @unchecked Sendable {
     private func store(_ call: ReceivedCall, within limit: Duration) async throws -> Bool {
         if case .linkCallback(let callback) = call {
             // Thousands of link callbacks may arrive in a second, so none gets a task of its own.
-            return try await store.callbacks.insert(callback, within: limit)
+            return try await store.store(callback, within: limit)
         }
         let isNew = try await loop.run(within: limit) { [store] in try await store.store(call) }
         guard let isNew else { throw PostgresError(.timedOut) }

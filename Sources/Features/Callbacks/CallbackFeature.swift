@@ -78,6 +78,18 @@ package struct CallbackFeature: Feature {
     package func makeServices() -> [any Service] {
         let background = server.background
         guard let journal = server.journal else { return [] }
+        let restorer = server.recentCalls.map { recent in
+            CallRestorer(
+                recent: recent,
+                store: store(background),
+                userIDArgument: settings.userIDArgument,
+                hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
+                background: background,
+                logger: server.logger
+            )
+        }
+        if let restorer { server.lostCommits.register("callbacks") { try await restorer.restore() } }
+        let deletion = [restorer?.worker()].compactMap(\.self)
         let replayer = JournalReplayer(
             journal: journal,
             store: store(background),
@@ -85,7 +97,7 @@ package struct CallbackFeature: Feature {
             logger: server.logger
         )
         guard let unverified = server.unverifiedEvents, let verifier = server.identity.kakaoTokens else {
-            return [replayer.worker()]
+            return [replayer.worker()] + deletion
         }
         let eventReplayer = UnverifiedEventReplayer(
             journal: unverified,
@@ -95,7 +107,7 @@ package struct CallbackFeature: Feature {
             loop: background.loop,
             logger: server.logger
         )
-        return [replayer.worker(), eventReplayer.worker()]
+        return [replayer.worker(), eventReplayer.worker()] + deletion
     }
 
     package var retentions: [Retention] {
@@ -116,7 +128,8 @@ package struct CallbackFeature: Feature {
                 webhooks: webhooks.callbacks
             ),
             events: EventStore(pool: loop.pool, webhooks: webhooks.events),
-            observers: server.lifecycle.observers(loop)
+            observers: server.lifecycle.observers(loop),
+            recent: server.recentCalls
         )
     }
 }

@@ -7,6 +7,8 @@ package struct CallbackSettings: SettingsGroup {
     package var requiresSignature = false
     /// The argument that holds a user id; `nil` if none does.
     package var userIDArgument: String?
+    /// The minutes for which stored calls are kept in files; 0 for none.
+    package var replayMinutes = 0
     package var retentionDays = 400
     package var eventRetentionDays = 400
     /// The malformed calls that a server stores in an hour, unless they have an effect: 8 MiB at most. Tests lower it.
@@ -29,6 +31,12 @@ package struct CallbackSettings: SettingsGroup {
             "the custom argument of shares and Kakao Link callbacks that holds a user id: removed from them when that user is erased"
         ),
         Setting(
+            "callbacks.replay_minutes",
+            \.replayMinutes,
+            .integer(0...60),
+            "minutes for which calls from Kakao stay in files beside the journal after PostgreSQL has committed them, so that they are stored again if it [loses commits](callbacks.md#commits-that-postgresql-loses); 0 for none. Needs `journal.directory`"
+        ),
+        Setting(
             "callbacks.retention_days",
             \.retentionDays,
             .integer(1...3650),
@@ -42,10 +50,14 @@ package struct CallbackSettings: SettingsGroup {
         ),
     ]
 
-    /// Checks the rules between these settings and those of sharing.
+    /// Checks the rules between these settings and others.
     ///
+    /// - Parameter hasJournal: Whether `journal.directory` is set.
     /// - Throws: ``SettingsError``
-    package func validate(_ reader: SettingsReader, _ sharing: SharingSettings) throws {
+    package func validate(_ reader: SettingsReader, _ sharing: SharingSettings, hasJournal: Bool) throws {
+        if replayMinutes > 0, !hasJournal {
+            throw reader.error("callbacks.replay_minutes", "needs journal.directory: the files are kept there.")
+        }
         if requiresSignature, sharing.signer == nil {
             throw reader.error(
                 "callbacks.require_signature",

@@ -99,35 +99,8 @@ actor JournalReplayer {
                 rejected.append(index)
             }
         }
-        // Events are stored one after the other, since each may be a transaction, for which there are few connections.
-        let (events, others) = (calls.filter(\.call.isEvents), calls.filter { !$0.call.isEvents })
-        rejected += try await withThrowingTaskGroup(of: Int?.self) { group in
-            for (index, call) in others {
-                group.addTask(executorPreference: loop) { try await self.store(call) ? nil : index }
-            }
-            var indices: [Int] = []
-            for try await index in group { if let index { indices.append(index) } }
-            return indices
-        }
-        for (index, call) in events where !(try await store(call)) { rejected.append(index) }
+        let outcomes = try await store.store(calls.map(\.call), on: loop, logger)
+        for (call, outcome) in zip(calls, outcomes) where outcome == .rejected { rejected.append(call.index) }
         return rejected.sorted()
-    }
-
-    /// Stores a call. Returns `false` if the database rejects it.
-    private func store(_ call: ReceivedCall) async throws -> Bool {
-        do {
-            _ = try await store.store(call)
-            return true
-        } catch let error as PostgresError where error.isRejection {
-            logger.error("Journal record rejected", metadata: ["error": "\(String(reflecting: error))"])
-            return false
-        }
-    }
-}
-
-extension ReceivedCall {
-    fileprivate var isEvents: Bool {
-        guard case .events = self else { return false }
-        return true
     }
 }

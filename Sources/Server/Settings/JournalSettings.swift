@@ -1,3 +1,4 @@
+import EventLoop
 package import Journal
 import Logging
 package import Settings
@@ -72,6 +73,26 @@ extension Journal {
                 path: path,
                 maximumBytes: maximumBytes,
                 fileSize: fileSize,
+                operations: settings.fileOperations,
+                logger: logger
+            )
+        } catch {
+            throw SettingsError(place: "journal.directory", message: "Unusable directory: \(error).")
+        }
+    }
+}
+
+extension RecentRecords {
+    /// Opens the files of the calls from Kakao that were stored in the last minutes; `nil` if none are kept. Blocks.
+    ///
+    /// - Throws: ``SettingsError`` for an unusable directory.
+    convenience init?(_ settings: JournalSettings, minutes: Int, logger: Logger) throws {
+        guard let directory = settings.directory, minutes > 0 else { return nil }
+        do {
+            try self.init(
+                path: "\(directory)/recent",
+                retention: .seconds(60 * minutes),
+                maximumBytes: settings.maximumBytes,
                 operations: settings.fileOperations,
                 logger: logger
             )

@@ -38,6 +38,8 @@ package struct ServerContext: Sendable {
     package var stateDirectory: String? { journal?.path }
     /// The journal of account events that could not be verified yet; `nil` without a journal.
     package let unverifiedEvents: Journal?
+    /// The calls from Kakao that were stored in the last minutes; `nil` if none are kept.
+    package let recentCalls: RecentRecords?
     package let gate: StartupGate
     package let pace = PollPace()
     /// The features' reactions to events of users. Features register them.
@@ -54,6 +56,7 @@ package struct ServerContext: Sendable {
     /// - Parameters:
     ///   - journal: Opens the journal, once the file of `identity.jwt.keys_file` was read.
     ///   - unverifiedEvents: Opens the journal of account events that could not be verified yet.
+    ///   - recentCalls: Opens the files of the calls that were stored in the last minutes.
     ///   - secretPaths: The paths that end with a secret.
     ///   - openPaths: The paths that are served before the database is ready.
     ///   - droppedLogLines: Returns the number of log lines that were dropped; `nil` if the output does not count them.
@@ -66,6 +69,7 @@ package struct ServerContext: Sendable {
         database: PostgresSettings,
         journal: @autoclosure () throws -> Journal?,
         unverifiedEvents: @autoclosure () throws -> Journal? = nil,
+        recentCalls: @autoclosure () throws -> RecentRecords? = nil,
         loops: [EventLoop],
         secretPaths: [String],
         openPaths: [String],
@@ -83,6 +87,7 @@ package struct ServerContext: Sendable {
         let journal = try journal()
         self.journal = journal
         self.unverifiedEvents = try unverifiedEvents()
+        self.recentCalls = try recentCalls()
         let availability = KakaoAvailability(logger: logger)
         self.availability = availability
         let clientSettings = HTTPClientSettings(

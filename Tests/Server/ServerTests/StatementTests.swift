@@ -187,6 +187,7 @@ import Testing
             FindLostErasures(erasures: [1: now]),
             ListErasedUsers(since: now),
             DeleteOldErasures(limit: 1),
+            ReadDatabaseRun(),
         ]
         let hours = AdvertisingHours().parameter(in: "Asia/Seoul")
         let pushes: [any PostgresStatement] = [
