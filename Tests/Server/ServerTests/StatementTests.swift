@@ -188,6 +188,8 @@ import Testing
             ListErasedUsers(since: now),
             DeleteOldErasures(limit: 1),
             ReadDatabaseRun(),
+            ReadReplication(),
+            ReadTimeline(),
         ]
         let hours = AdvertisingHours().parameter(in: "Asia/Seoul")
         let pushes: [any PostgresStatement] = [

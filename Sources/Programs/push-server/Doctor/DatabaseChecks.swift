@@ -54,6 +54,7 @@ struct DatabaseChecks: Sendable {
             { await self.check("database.tls") { Self.tls(postgres) } },
             { await self.check("database.connections") { try await self.connections(pool, postgres) } },
             { await self.check("database.durability") { try await self.durability(pool) } },
+            { await self.check("database.timeline") { try await self.timeline(pool) } },
             { await self.check("database.autovacuum") { try await self.autovacuum(pool) } },
             { await self.check("database.accounts") { try await self.accounts(pool) } },
             { await self.check("talk.quota_time_zone") { try await self.quotaTimeZone(pool) } },
@@ -62,9 +63,10 @@ struct DatabaseChecks: Sendable {
     }
 
     private func unreachable(_ text: String) -> [Finding] {
-        let others = ["migrations", "role", "tls", "connections", "durability", "autovacuum", "accounts"].map {
-            "database.\($0)"
-        }
+        let others = ["migrations", "role", "tls", "connections", "durability", "timeline", "autovacuum", "accounts"]
+            .map {
+                "database.\($0)"
+            }
         let subjects = ["clock.database"] + others + ["talk.quota_time_zone"]
         return [Finding("database", .wrong(text))]
             + subjects.map { Finding($0, .skipped("the database is unreachable")) }
@@ -196,7 +198,42 @@ struct DatabaseChecks: Sendable {
         guard off.isEmpty else {
             return .warning("\(off.joined(separator: ", ")) is off: acknowledged requests can be lost; turn it on")
         }
-        return .ok("acknowledged requests are on disk")
+        guard let (commit, synchronous, standbys) = try await pool.read(ReadReplication()).first else {
+            throw PostgresError(.decoding)
+        }
+        return Self.durability(commit: commit, synchronous: synchronous, standbys: standbys)
+    }
+
+    /// Says what a failover may lose.
+    ///
+    /// - Parameters:
+    ///   - commit: `synchronous_commit`, which is not off.
+    ///   - synchronous: `synchronous_standby_names`.
+    ///   - standbys: The number of connected standbys.
+    static func durability(commit: String, synchronous: String, standbys: Int64) -> Verdict {
+        let loss = "the promotion of a standby that lags loses acknowledged requests (docs/delivery.md)"
+        guard !synchronous.isEmpty else {
+            return standbys == 0
+                ? .ok("acknowledged requests are on disk; no standby is connected")
+                : .warning("no standby is synchronous: \(loss); name some in synchronous_standby_names")
+        }
+        guard commit != "local" else {
+            return .warning("synchronous_commit is local: \(loss); set it to on")
+        }
+        return .ok("acknowledged requests are on disk, here and at a synchronous standby: promote no other")
+    }
+
+    /// Checks whether the role may learn the timeline of PostgreSQL, by which servers recognize a failover.
+    private func timeline(_ pool: PostgresPool) async throws -> Verdict {
+        do {
+            let timeline = try await pool.read(ReadTimeline()).first ?? ""
+            return .ok("a failover is recognized: the timeline is \(timeline)")
+        } catch let error as PostgresError where error.code == .server {
+            return .warning(
+                "PostgreSQL does not tell its timeline, so a failover is recognized only by its new start: "
+                    + "GRANT EXECUTE ON FUNCTION pg_current_wal_lsn(), pg_walfile_name(pg_lsn) TO the role"
+            )
+        }
     }
 
     private func autovacuum(_ pool: PostgresPool) async throws -> Verdict {
@@ -388,5 +425,26 @@ struct ListDisabledSettings: PostgresStatement {
     let names: [String]
 
     var parameters: [PostgresValue] { [.texts(names)] }
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+}
+
+/// Reads how commits are replicated: `synchronous_commit`, `synchronous_standby_names`, and the number of connected standbys.
+struct ReadReplication: PostgresStatement {
+    static let sql: SQL = """
+        SELECT current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
+            (SELECT count(*) FROM pg_stat_replication)
+        """
+
+    static func decode(_ row: PostgresRow) throws -> (commit: String, synchronous: String, standbys: Int64) {
+        try row.decode(String.self, String.self, Int64.self)
+    }
+}
+
+/// Reads the timeline of PostgreSQL, as `database_run()` does (`migrations/functions`).
+struct ReadTimeline: PostgresStatement {
+    static let sql: SQL = """
+        SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)
+        """
+
     static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }

@@ -361,8 +361,38 @@ import Testing
             #expect(examination.wrong == ["database.role"])
             examination = try await examine("-c%20synchronous_commit%3Doff")
             #expect(examination["database.durability"]?.state == "warning")
+            #expect(examination["database.timeline"]?.state == "ok")
             #expect(examination.code == 0)
         }
+    }
+
+    @Test("A role that may not learn the timeline of PostgreSQL is a warning")
+    func timeline() async throws {
+        try await Self.with { database, _, environment in
+            var environment = environment
+            let role = "doctor_timeline_\(getpid())"
+            try await database.pool.write("CREATE ROLE \(role)")
+            try await database.pool.write("REVOKE EXECUTE ON FUNCTION pg_current_wal_lsn() FROM PUBLIC")
+            let mark = database.url.contains("?") ? "&" : "?"
+            environment["DATABASE_URL"] = "\(database.url)\(mark)options=-c%20role%3D\(role)"
+            let examination = try await Examination(environment)
+            #expect(examination["database.timeline"]?.state == "warning")
+            #expect(examination["database.timeline"]?.text.contains("GRANT EXECUTE") == true)
+            try await database.pool.write("DROP ROLE \(role)")
+        }
+    }
+
+    @Test(
+        "What a failover may lose is said",
+        arguments: [
+            ("on", "", 0, "ok"), ("on", "", 1, "warning"), ("on", "ANY 1 (*)", 1, "ok"), ("on", "ANY 1 (*)", 0, "ok"),
+            ("local", "ANY 1 (*)", 1, "warning"), ("remote_apply", "b", 2, "ok"),
+        ] as [(String, String, Int64, String)]
+    )
+    func replication(commit: String, synchronous: String, standbys: Int64, state: String) {
+        let verdict = DatabaseChecks.durability(commit: commit, synchronous: synchronous, standbys: standbys)
+        #expect("\(verdict.state)" == state)
+        #expect(verdict.text.contains("loses acknowledged requests") == (verdict.state == .warning))
     }
 
     @Test("A public address that Kakao cannot call is wrong; whether push-server responds there is a separate finding")
