@@ -1,4 +1,4 @@
-import JSON
+package import JSON
 package import Schemas
 
 // The parameters that calls with a message have in common.
