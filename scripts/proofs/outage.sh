@@ -44,8 +44,7 @@
 #     it was not, no user was reached twice, and the metric is 0.
 #   - Each user's device is here and at Kakao as the last answered request left it: with the token that was registered
 #     last, or neither here nor there.
-#   - Every callback that was answered 200 is stored. If commits were lost, this needs callbacks.replay_minutes. None has
-#     the id of a user who was erased.
+#   - Every callback that was answered 200 is stored (callbacks.replay_minutes). None has the id of a user who was erased.
 #
 # Prints the counts and the latencies, and exits with 1 if a check fails.
 
@@ -174,15 +173,11 @@ open_part() {
     create_postgres one restart_after_crash=off wal_buffers=64MB wal_keep_size=1GB "$@"
     control_postgres one start --wait
     export DATABASE_URL="postgres://postgres@/postgres?host=$work/one,$work/two&target_session_attrs=primary"
-    export JOURNAL_DIRECTORY=$work/journal CALLBACKS_USER_ID_ARGUMENT=user
+    export JOURNAL_DIRECTORY=$work/journal CALLBACKS_USER_ID_ARGUMENT=user CALLBACKS_REPLAY_MINUTES=10
     # Few concurrent requests and slow responses, so that the pushes last longer than the fault.
     export KAKAO_MAX_CONCURRENT_REQUESTS=2
     start_sandbox
     fault '{"path":"/v1/push/send","kind":"latency","milliseconds":100}'
-    # Versions without this setting do not store lost callbacks again.
-    if "$programs/push-server" settings --format environment | grep -q CALLBACKS_REPLAY_MINUTES; then
-        export CALLBACKS_REPLAY_MINUTES=10
-    fi
     migrate
 }
 
