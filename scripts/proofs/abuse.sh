@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Slow clients, too many connections, bad TLS and strangers keep no other client from being served, and store little.
+# Slow clients, too many connections, bad TLS, expensive requests and strangers keep no other client from being served, and store little.
 #
-# usage: scripts/prove abuse [slow|descriptors|idle|tls|logins|events|rows]
+# usage: scripts/prove abuse [slow|descriptors|idle|tls|cpu|templates|logins|events|rows]
 #
 # Attacks the release build.
 #
@@ -12,6 +12,13 @@
 #   idle          the server's memory for each of 10,000 idle connections, at most 8 KiB; for each of 2,000 idle
 #                 connections over TLS, without a limit.
 #   tls           testssl.sh without findings above LOW; session resumption; plain HTTP on a TLS port.
+#   cpu           the worst requests of 64 KiB that are known, for each operation of the OpenAPI document but uploads,
+#                 imports and exports: at most 5 ms of an event loop's processor time, the median of 21. Fails for an operation with
+#                 a media type whose worst bodies are not known (scripts/proofs/abuse_bodies.py). Takes 4 minutes.
+#   templates     eight users of an app send the worst templates, the requests of a minute at once, while Kakao makes 30
+#                 calls a second: 99 % of the calls within 100 ms.
+#
+# Runs all of them unless one is named, which takes 11 minutes. `ulimit -Hn` must be at least 30,000. The slow readers
 #   logins        invented codes at /login/kakao/callback, with one cookie, and with a login for each code. Registrations are
 #                 served meanwhile, and logins in two tabs succeed; few calls reach Kakao, and the log has few lines.
 #   events        forged account events: none is stored, and Kakao's keys are fetched rarely. Calls from Kakao are served.
@@ -24,8 +31,8 @@
 
 parts=("$@")
 case "$*" in
-    '') parts=(slow descriptors idle tls logins events rows) ;;
-    slow | descriptors | idle | tls | logins | events | rows) ;;
+    '') parts=(slow descriptors idle tls cpu templates logins events rows) ;;
+    slow | descriptors | idle | tls | cpu | templates | logins | events | rows) ;;
     *) fail "there is no attack $*; see --help" ;;
 esac
 
@@ -267,6 +274,36 @@ tls() {
     done < <(jq -r '.[] | select(.severity | IN("OK", "INFO") | not) | [.severity, .id, .finding] | @tsv' "$work/testssl.json")
     [ "$bad" = 0 ] || fail "$bad findings above LOW"
     stop secure
+}
+
+# MARK: cpu, templates
+
+# serve_everything NAME [SETTING=VALUE ...]: starts a server that offers all operations, with the sandbox as Kakao. Exports
+# $SERVER_URL, and sets $feedback, its feedback secret.
+serve_everything() {
+    feedback=feedback-secret-of-the-attack
+    attack_server "$1" KAKAO_AUTH_URL="$sandbox" KAKAO_APP_ID=123456 KAKAO_REST_API_KEY=sandbox-rest-api-key \
+        KAKAO_CLIENT_SECRET=sandbox-client-secret KAKAO_NATIVE_APP_KEY=sandbox-native-app-key FEEDBACK_SECRET="$feedback" \
+        ACCOUNTS_ENCRYPTION_KEY="$(head -c 32 /dev/urandom | base64)" SHARING_SIGNING_KEY=signing-key-of-the-attack-0123456789 \
+        SHARING_APP_KEY_CALLS=true SHARING_KA_HEADER="sdk/1.0 os/ios-17.0 origin/com.example.app" SHARING_DOMAINS=example.com \
+        STORY_ENABLED=true LOGIN_RETURN_URLS=https://example.com/return HTTP_PUBLIC_URL=http://127.0.0.1 LOG_LEVEL=notice "${@:2}"
+    export SERVER_URL=$url SANDBOX_URL=$sandbox
+}
+
+cpu() {
+    say "cpu: the worst requests of each operation"
+    serve_everything measured DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0
+    "$programs/push-server" openapi >"$work/openapi.json"
+    python3 scripts/proofs/abuse_cpu.py "${processes[measured]}" "$work/openapi.json" 5 "$feedback" ||
+        fail "an operation costs too much"
+    stop measured
+}
+
+templates() {
+    say "templates: eight users of an app send the worst templates"
+    serve_everything templated
+    python3 scripts/proofs/abuse_templates.py 10 100 || fail "Kakao's calls were held back"
+    stop templated
 }
 
 # MARK: rows
