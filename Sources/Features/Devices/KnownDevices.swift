@@ -21,6 +21,7 @@ struct KnownDevices: Sendable {
         let registration: DeviceRegistration?
     }
 
+    /// About 30 MB when full: a registration has a token of up to some hundred bytes.
     private var devices = RecentValues<DeviceKey, Known>(maximum: 50_000)
 
     fileprivate mutating func record(_ change: DeviceChange, _ registration: DeviceRegistration?) {
