@@ -5,9 +5,9 @@
 enum ErrorMessage {
     /// The maximum length: longer than any documented message, short enough for a log line.
     private static let maximumCharacters = 200
-    /// The maximum length that is scanned for texts that look like secrets. The rest is dropped before, but after the known
-    /// secrets were masked.
-    private static let maximumScannedCharacters = 4096
+    /// The maximum length that is scanned for texts that look like secrets: more than the result has, and little enough for an
+    /// event loop. The rest is dropped before, but after the known secrets were masked.
+    private static let maximumScannedScalars = 1024
 
     /// Returns the message without secrets and line ends, cut to `maximumCharacters`.
     ///
@@ -19,7 +19,7 @@ enum ErrorMessage {
     ) -> String {
         var text = message
         for secret in secrets where !secret.isEmpty { text = text.replacing(secret, with: "***") }
-        text = String(text.prefix(maximumScannedCharacters))
+        text = String(text.unicodeScalars.prefix(maximumScannedScalars))
         let named =
             /(?i)((?:token|\bdid|device_?id|key|authorization|\bcode|secret|verifier)["']?\s*[=:]\s*["']?)[^\s,;&)}\]"']+/
         text = text.replacing(named) { "\($0.1)***" }
