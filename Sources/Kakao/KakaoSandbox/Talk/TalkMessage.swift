@@ -1,4 +1,3 @@
-import Crypto
 package import JSON
 
 /// A message that reached one user.
@@ -75,11 +74,7 @@ extension TalkTotals: JSONWritable {
 
 /// The content of a message as JSON: the parameters of the call that describe it.
 struct MessageContent {
-    /// Longer contents, which Kakao's limit of a message would not allow, are replaced by their digest, so that the memory
-    /// of the record is bounded.
-    private static let maximumBytes = 16 * 1024
-
-    /// The JSON text.
+    /// The JSON text. The limit of a call's parameters bounds it.
     let text: String
 
     init(template: JSONObject) {
@@ -99,8 +94,6 @@ struct MessageContent {
     }
 
     private init(_ members: JSONObject) {
-        let text = JSONValue.object(members).description
-        self.text =
-            text.utf8.count <= Self.maximumBytes ? text : #"{"sha256":"\#(Base64URL.encode(SHA256Digest.of(text)))"}"#
+        text = JSONValue.object(members).description
     }
 }
