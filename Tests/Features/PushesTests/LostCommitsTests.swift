@@ -98,11 +98,13 @@ import Testing
                     gcm(),
                     ["delivery": .string(delivery), "send_at": time(in: 86_400)]
                 )
-                try await service.database.pool.write("UPDATE pushes SET send_at = now()")
+                // Nothing changes while it waits for its time.
                 try await Self.save(service.database)
+                try await service.database.pool.write("UPDATE pushes SET send_at = now()")
                 try await service.api.waitUntilDone(push)
                 try await Self.promote(service.database)
                 _ = try await Self.waitForLoss(service)
+                try await service.database.pool.write("UPDATE pushes SET send_at = now()")
                 try await Self.start(service)
                 try await service.api.waitUntilDone(push)
                 let times = service.kakao.sandbox.reached(marker: "m").times
