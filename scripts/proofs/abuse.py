@@ -1,7 +1,8 @@
 """The clients of the attacks.
 
 abuse.py hold PORT COUNT silent|plain|tls AUTHORITY: holds that many connections until it is killed. Each has served one
-GET, except silent ones. abuse.py witness PORT: sends a request every 100 ms on one connection until it is killed, and prints
+GET, except silent ones. abuse.py kakao PORT KEY: makes a call of Kakao's, and another one on the same connection at SIGHUP;
+fails if the connection was closed. abuse.py witness PORT: sends a request every 100 ms on one connection until it is killed, and prints
 the duration of each in ms.
 """
 import signal, socket, ssl, sys, time
@@ -33,6 +34,17 @@ if mode == "hold":
             serve(held[-1])
     print("ready", flush=True)
     signal.pause()
+elif mode == "kakao":
+    connection, head = connect(), f"Host: localhost\r\nAuthorization: KakaoAK {sys.argv[3]}\r\n\r\n"
+    for number in range(2):
+        connection.sendall(f"GET /kakao/link/callback?CHAT_TYPE=MemoChat&HASH_CHAT_ID=c{number} HTTP/1.1\r\n{head}".encode())
+        answer = connection.recv(4096)
+        if not answer.startswith(b"HTTP/1.1 200"):
+            sys.exit(f"the answer was {answer[:100]!r}")
+        if number == 0:
+            signal.signal(signal.SIGHUP, lambda *_: None)
+            print("ready", flush=True)
+            signal.pause()
 else:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     connection = connect()
