@@ -109,8 +109,11 @@ extension Connection {
 
     /// Calls the handler, or lets the request wait for its turn. The whole request has been received.
     func handle() {
-        guard let request, server.startsAtOnce(request, on: self) else { return }
-        callHandler()
+        if server.isShortOfTime, let request, !request.exemptsConnection {
+            server.letWait(self, for: request)
+        } else {
+            callHandler()
+        }
     }
 
     /// Calls the handler of a request that has waited, unless the request was refused or the connection closed meanwhile.

@@ -338,13 +338,12 @@ final class LoopServer: @unchecked Sendable {
         if unflushed.isEmpty { swap(&connections, &unflushed) }
     }
 
-    /// Returns whether the handler of a complete request is called at once. Otherwise the connection waits for its turn
-    /// (``Connection/takeTurn()``), in which the networks of the clients share the loop's time. Requests of Kakao's servers
-    /// do not wait, since Kakao does.
-    func startsAtOnce(_ request: Request, on connection: Connection) -> Bool {
-        guard !request.exemptsConnection, !waiting.isEmpty || !loop.hasTime else { return true }
+    /// Whether a complete request has to wait for its turn, unless it is one of Kakao's servers, which do not wait.
+    var isShortOfTime: Bool { !waiting.isEmpty || !loop.hasTime }
+
+    /// Lets a connection wait for its turn (``Connection/takeTurn()``), in which the networks of the clients share the loop's time.
+    func letWait(_ connection: Connection, for request: Request) {
         waiting.append(connection, of: request.clientAddress.network)
-        return false
     }
 
     func closed(_ connection: Connection) {
