@@ -174,7 +174,10 @@ import Testing
         try await Self.withAdvertising { service, push, hold in
             await Self.reload(try await Self.hours(-3600, 2, service.database), service)
             try await Self.waitForRelease(service)
-            #expect(try await service.api.shown(push)["waits_until"] != .null)
+            // The server's clock may be a moment ahead of the database's.
+            try await eventually("the push waits for its hours") {
+                try await service.api.shown(push)["waits_until"] != .null
+            }
             await Self.reload(try await Self.hours(2, 12 * 3600, service.database), service)
             service.kakao.release(hold)
             try await service.api.waitUntilDone(push)
