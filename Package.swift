@@ -131,8 +131,9 @@ let package = Package(
         target(
             "Service/Identity",
             [
-                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net",
-                "Postgres", "Runtime", "Schemas", "Settings", httpTypes, logging,
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "LogOutput",
+                "Net", "Postgres", "Runtime", "Schemas", "Settings", httpTypes, logging,
             ]
         ),
         target(

@@ -16,7 +16,7 @@
 #   tls           testssl.sh without findings above LOW; session resumption; plain HTTP on a TLS port.
 #   cpu           the worst requests of 64 KiB that are known, for each operation of the OpenAPI document but uploads,
 #                 imports and exports: at most 5 ms of an event loop's processor time, the median of 21. Fails for an operation with
-#                 a media type whose worst bodies are not known (scripts/proofs/abuse_bodies.py). Takes 4 minutes.
+#                 a media type whose worst bodies are not known (scripts/proofs/abuse/bodies.py). Takes 4 minutes.
 #   templates     eight users of an app send the worst templates, the requests of a minute at once, while Kakao makes 30
 #                 calls a second: 99 % of the calls within 100 ms.
 #   logins        invented codes at /login/kakao/callback, with one cookie, and with a login for each code. Registrations are
@@ -65,9 +65,9 @@ peak_bytes() { awk '/^VmHWM/ {print $2 * 1024}' "/proc/${processes[$1]}/status";
 connections() { ss -Htn state connected exclude time-wait exclude syn-recv "sport = :$port" | wc -l; }
 are_at_most() { [ "$(connections)" -le "$1" ]; }
 
-# hold NAME COUNT KIND: starts abuse.py hold, and waits until its connections are open.
+# hold NAME COUNT KIND: starts clients.py hold, and waits until its connections are open.
 hold() {
-    start "$1" python3 scripts/proofs/abuse.py hold "$port" "$2" "$3" "$work/ca.pem"
+    start "$1" python3 scripts/proofs/abuse/clients.py hold "$port" "$2" "$3" "$work/ca.pem"
     wait_for "$1" grep -q ready "$work/$1.out"
 }
 
@@ -173,7 +173,7 @@ slow() {
 descriptors() {
     say "descriptors: 500 connections at ulimit -n 256"
     attack_server starved prlimit --nofile=256
-    start witness python3 scripts/proofs/abuse.py witness "$port"
+    start witness python3 scripts/proofs/abuse/clients.py witness "$port"
     wait_for witness test -s "$work/witness.out"
     hold crowd 500 silent
     local before
@@ -204,7 +204,7 @@ descriptors() {
 crowd() {
     say "crowd: 400 idle connections to a server with room for 200"
     attack_server crowded HTTP_MAX_CONNECTIONS=200
-    start kakao python3 scripts/proofs/abuse.py kakao "$port" "$KAKAO_ADMIN_KEY"
+    start kakao python3 scripts/proofs/abuse/clients.py kakao "$port" "$KAKAO_ADMIN_KEY"
     wait_for kakao grep -q ready "$work/kakao.out"
     hold crowd 400 plain
     local worst
@@ -322,7 +322,7 @@ cpu() {
     say "cpu: the worst requests of each operation"
     serve_everything measured DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0
     "$programs/push-server" openapi >"$work/openapi.json"
-    python3 scripts/proofs/abuse_cpu.py "${processes[measured]}" "$work/openapi.json" 5 "$feedback" ||
+    python3 scripts/proofs/abuse/cpu.py "${processes[measured]}" "$work/openapi.json" 5 "$feedback" ||
         fail "an operation costs too much"
     stop measured
 }
@@ -330,7 +330,7 @@ cpu() {
 templates() {
     say "templates: eight users of an app send the worst templates"
     serve_everything templated
-    python3 scripts/proofs/abuse_templates.py 10 100 || fail "Kakao's calls were held back"
+    python3 scripts/proofs/abuse/templates.py 10 100 || fail "Kakao's calls were held back"
     stop templated
 }
 
@@ -347,7 +347,7 @@ rows() {
         WEBHOOKS_URL="$sandbox/webhooks" WEBHOOKS_SECRET="$secret"
     wait_for storing grep -qh "Delivering webhooks" "$work"/storing.{log,out}
     fault '{"kind":"down","path":"/v1/push/deregister"}'
-    SERVER_URL=$url SANDBOX_URL=$sandbox python3 scripts/proofs/abuse_rows.py 20 || fail "a bound of docs/threat-model.md is passed"
+    SERVER_URL=$url SANDBOX_URL=$sandbox python3 scripts/proofs/abuse/rows.py 20 || fail "a bound of docs/threat-model.md is passed"
     curl -sf -X DELETE "$sandbox/sandbox/faults" >/dev/null
     stop storing
 }

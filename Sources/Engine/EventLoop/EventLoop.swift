@@ -208,7 +208,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     /// The timeout of the next poll: 0 with jobs, hooks or waiting work to run, otherwise the time until the next timer, or -1
     /// (unlimited) without a timer.
     private func waitMilliseconds(at now: UInt64) -> Int32 {
-        guard jobs.isEmpty, !mustNotSleep, !waitingWork.contains(where: \.isWaiting) else { return 0 }
+        guard jobs.isEmpty, !mustNotSleep, !hasWaitingWork else { return 0 }
         guard let deadline = timers.nextDeadline else { return -1 }
         return Int32(clamping: deadline - min(deadline, now))
     }
@@ -262,17 +262,16 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         for hook in hooks where hook.isActive { hook.run() }
     }
 
+    private var hasWaitingWork: Bool { waitingWork.contains { $0.isWaiting } }
+
     /// Runs work that waits for its turn, while there is time; at least one piece of each kind, so that it goes on
     /// whatever else happens in a tick. Returns whether there was any.
     private func runWaitingWork() -> Bool {
-        var hasRun = false
+        guard hasWaitingWork else { return false }
         repeat {
-            let waiting = waitingWork.filter(\.isWaiting)
-            guard !waiting.isEmpty else { break }
-            for work in waiting { work.runNext() }
-            hasRun = true
-        } while hasTime
-        return hasRun
+            for work in waitingWork where work.isWaiting { work.runNext() }
+        } while hasWaitingWork && hasTime
+        return true
     }
 
     private func interrupt() {

@@ -3,7 +3,6 @@ import EventLoop
 import FoundationEssentials
 import JSON
 import Journal
-import Locking
 import Logging
 import Postgres
 import Runtime
@@ -27,8 +26,7 @@ final class CallRestorer: Sendable {
     private let hasKakaoUserIDs: Bool
     private let loop: EventLoop
     private let logger: Logger
-    /// The run of PostgreSQL with which the files were compared, or in which this server began.
-    private let comparedRun = Locked<String?>(nil)
+    private let commits: LostCommits
 
     init(
         recent: RecentRecords,
@@ -36,6 +34,7 @@ final class CallRestorer: Sendable {
         userIDArgument: String?,
         hasKakaoUserIDs: Bool,
         background: LoopServices,
+        commits: LostCommits,
         logger: Logger
     ) {
         self.recent = recent
@@ -44,6 +43,7 @@ final class CallRestorer: Sendable {
         self.hasKakaoUserIDs = hasKakaoUserIDs
         pool = background.pool
         loop = background.loop
+        self.commits = commits
         self.logger = logger
     }
 
@@ -58,12 +58,7 @@ final class CallRestorer: Sendable {
             failure: "Files of recent calls not deleted",
             logger: logger
         ) { _ in
-            let run = try await self.pool.read(ReadDatabaseRun()).first
-            let isCompared = self.comparedRun.withLock { compared in
-                compared = compared ?? run
-                return compared == run
-            }
-            if isCompared { await self.recent.removeOld() }
+            if try await self.commits.areChecked() { await self.recent.removeOld() }
             return nil
         }
     }
@@ -72,7 +67,6 @@ final class CallRestorer: Sendable {
     ///
     /// - Returns: The number of calls that were missing.
     func restore() async throws -> Int {
-        let run = try await pool.read(ReadDatabaseRun()).first
         var missing = 0
         for name in await recent.fileNames() {
             let calls = await recent.records(ofFile: name).compactMap { try? ReceivedCall(record: $0.payload) }
@@ -80,7 +74,6 @@ final class CallRestorer: Sendable {
                 missing += try await restore(Array(calls[start..<min(start + Self.batchSize, calls.count)]))
             }
         }
-        comparedRun.withLock { $0 = run }
         return missing
     }
 
@@ -120,13 +113,4 @@ extension LinkCallback {
     fileprivate func mayName(_ userID: Int64) -> Bool {
         String(decoding: args, as: UTF8.self).contains(String(userID)) || raw?.contains(String(userID)) == true
     }
-}
-
-/// Reads what identifies the present run of PostgreSQL.
-struct ReadDatabaseRun: PostgresStatement {
-    static let sql: SQL = """
-        SELECT database_run()
-        """
-
-    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }

@@ -85,6 +85,7 @@ package struct CallbackFeature: Feature {
                 userIDArgument: settings.userIDArgument,
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
                 background: background,
+                commits: server.lostCommits,
                 logger: server.logger
             )
         }

@@ -14,7 +14,7 @@ struct DeviceChange: Sendable {
 /// The registrations and withdrawals of the last minutes that PostgreSQL has confirmed to an event loop: what it knows if PostgreSQL
 /// loses them. Repeated registrations change nothing that matters, and imports can be repeated.
 struct KnownDevices: Sendable {
-    /// What is known of a device.
+    /// The latest change of a device, with what is needed to store it again.
     struct Known: Sendable {
         let change: DeviceChange
         /// `nil` for a device that was withdrawn.

@@ -51,7 +51,7 @@ actor MessageSender: Service {
     private var resolving = 0
     /// The messages that may have no open receivers left.
     private var possiblyFinished: Set<UUID> = []
-    /// Whom this server has reached, in case PostgreSQL loses it.
+    /// The receivers whom this server has reached, in case PostgreSQL loses their results.
     private var known = KnownReceivers()
     /// Whether nothing is sent because `known` is being compared with the database.
     private var isRestoring = false
@@ -197,8 +197,8 @@ actor MessageSender: Service {
         for claim in try await work.reconcile(store.open, \.id) { record(.notSent, of: claim) }
     }
 
-    /// Compares whom this server has reached with the database, which may have lost it, and stores again what is missing. Waits
-    /// until the requests in flight have completed.
+    /// Stores again which receivers this server has reached, where PostgreSQL has lost that. Waits until the requests in flight
+    /// have completed.
     ///
     /// - Returns: The number of receivers whose result was missing.
     func restoreReceivers() async throws -> Int {
@@ -345,7 +345,7 @@ actor MessageSender: Service {
 
     /// Stores what became of a receiver, in the background.
     private func record(_ result: ReceiverResult, of claim: ReceiverClaim) {
-        known.record(result, of: claim, at: loop.now)
+        known.record(result, of: claim)
         pendingWrites += 1
         Task(executorPreference: loop) { await self.write(result, of: claim) }
     }

@@ -8,7 +8,7 @@ import Runtime
 extension BatchSender {
     /// Stores the result of a batch in the background.
     func record(_ result: BatchResult, of claim: BatchClaim) {
-        known.record(result, of: claim, at: loop.now)
+        known.record(result, of: claim)
         pendingWrites += 1
         pushes[claim.pushID]?.pendingWrites += 1
         guard case .sent = result, claim.shared != nil else {

@@ -51,7 +51,7 @@ actor BatchSender: Service {
     private let stateDirectory: String?
     /// The last claim, for a process that was killed; `nil` without a directory.
     private var claimFile: ClaimFile?
-    /// What this server has sent, in case PostgreSQL loses it.
+    /// The batches that this server has sent, in case PostgreSQL loses their results.
     var known = KnownBatches()
     /// Whether nothing is sent because `known` is being compared with the database.
     private var isRestoring = false
@@ -249,8 +249,8 @@ actor BatchSender: Service {
         for claim in try await work.reconcile(store.open, \.id) { record(.notSent, of: claim) }
     }
 
-    /// Compares what this server has sent with the database, which may have lost it, and stores again what is missing. Waits until
-    /// the requests in flight have completed.
+    /// Stores again which batches this server has sent, where PostgreSQL has lost that. Waits until the requests in flight have
+    /// completed.
     ///
     /// - Returns: The number of batches whose result was missing.
     func restoreBatches() async throws -> Int {

@@ -172,7 +172,7 @@ private struct StoredReceiver {
             try await pool.withTransaction { _ = try await store.reclaim([lease], in: $0) }
         case .restore, .presume:
             var known = KnownReceivers()
-            known.record(event == .restore ? .sent : .unknown(.noResponse, of: claim, message), of: claim, at: 0)
+            known.record(event == .restore ? .sent : .unknown(.noResponse, of: claim, message), of: claim)
             _ = try await store.restore(known)
         case .skip: _ = try await pool.write(ExpireMessages(limit: 10)) as [Int64]
         }

@@ -170,7 +170,7 @@ private struct StoredBatch {
             _ = try await store.reclaim(except: UUID())
         case .restore, .presume, .presumeUncertain:
             var known = KnownBatches()
-            known.record(event == .restore ? .sent : .uncertain(error), of: claim, at: 0)
+            known.record(event == .restore ? .sent : .uncertain(error), of: claim)
             _ = try await store.restore(known)
         case .retry, .retryUncertain:
             _ = try await PreparationStore(pool: store.pool).retryBatches(of: pushID)

@@ -1,3 +1,4 @@
+import EventLoop
 import FoundationEssentials
 import HTTPClient
 import JSON
@@ -152,7 +153,7 @@ import Testing
                         lease: lease,
                         shared: nil
                     )
-                    known.record(.sent, of: claim, at: 0)
+                    known.record(.sent, of: claim)
                 }
                 #expect(try await store.restore(known) == 3)
                 let states = try await database.pool.read(
@@ -234,7 +235,16 @@ import Testing
                 """
             )
             let push = try await service.api.create()
-            try await Task.sleep(for: .milliseconds(300))
+            let (pool, lease) = (service.database.pool, UUID())
+            #expect(try await PreparationStore(pool: pool).due(limit: 10).isEmpty)
+            let batches = BatchStore(pool: pool)
+            try await batches.acquire(lease, for: .seconds(20))
+            let share = BatchStore.Share(
+                pushID: try #require(UUID(uuidString: String(push.split(separator: "/").last ?? ""))),
+                batches: 1
+            )
+            let claimed = try await batches.claim([share], lease: lease)
+            #expect(claimed.isLeaseValid && claimed.batches.isEmpty)
             #expect(try await service.database.count("push_parts") == 0)
             try await service.database.pool.write("UPDATE work_leases SET checked_run = database_run()")
             try await service.api.waitUntilDone(push)
@@ -290,8 +300,8 @@ import Testing
     @Test("What is known is bounded, and the older half is forgotten after some minutes")
     func bounds() {
         var known = KnownBatches()
-        let push = UUID()
-        func record(_ number: Int32, at now: UInt64) {
+        let (push, start) = (UUID(), MonotonicTime.now)
+        func record(_ number: Int32, at now: MonotonicTime) {
             let first = (number - 1) / 100 * 100 + 1
             let claim = BatchClaim(
                 pushID: push,
@@ -303,11 +313,11 @@ import Testing
             )
             known.record(.sent, of: claim, at: now)
         }
-        for number in Int32(1)...150 { record(number, at: 1000) }
+        for number in Int32(1)...150 { record(number, at: start) }
         #expect(Set(known.byPush[push]?.map(\.number) ?? []) == Set(1...150))
-        record(201, at: 1000 + KnownBatches.period)
+        record(201, at: start + .seconds(300))
         #expect(known.byPush[push]?.count == 151)
-        record(301, at: 1000 + 2 * KnownBatches.period)
+        record(301, at: start + .seconds(600))
         #expect(Set(known.byPush[push]?.map(\.number) ?? []) == [201, 301])
     }
 }

@@ -187,7 +187,6 @@ import Testing
             FindLostErasures(erasures: [1: now]),
             ListErasedUsers(since: now),
             DeleteOldErasures(limit: 1),
-            ReadDatabaseRun(),
             ReadReplication(),
             ReadTimeline(),
         ]

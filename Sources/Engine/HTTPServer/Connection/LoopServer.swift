@@ -79,8 +79,8 @@ final class LoopServer: @unchecked Sendable {
     private var nextRefusalNote: UInt64 = 0
     /// The lines about connections for which there is no memory, for example.
     private let setupFailures: RepeatedLine
-    /// The time at which another unreadable address of a client may be logged.
-    private var nextAddressNote: UInt64 = 0
+    /// The lines about unreadable addresses of clients: one a minute, because such a proxy names none of its clients.
+    private let unreadableAddresses: RepeatedLine
     /// Callbacks for the end of the last connection. Empty unless the server is shutting down.
     private var whenEmpty: [() -> Void] = []
 
@@ -103,6 +103,7 @@ final class LoopServer: @unchecked Sendable {
         self.budget = budget
         self.logger = logger
         setupFailures = RepeatedLine(logger, .error)
+        unreadableAddresses = RepeatedLine(logger, every: .seconds(60))
     }
 
     /// The number of bytes that a peer must send or take per body timeout, to restart that timeout.
@@ -289,15 +290,12 @@ final class LoopServer: @unchecked Sendable {
         refused = 0
     }
 
-    /// Counts a request whose client a trusted proxy has not named. It is logged at most once a minute, because such a proxy
-    /// names none of its clients.
+    /// Counts a request whose client a trusted proxy has not named.
     func recordUnreadableAddress(_ value: String, in field: ForwardedField, from proxy: SocketAddress) {
         requests.recordUnreadableAddress()
-        guard loop.now >= nextAddressNote else { return }
-        nextAddressNote = loop.now + 60_000
-        logger.warning(
+        unreadableAddresses.write(
             "Client address unreadable: the request counts as its proxy's. Let the proxy append the client's address to \(field.name.rawName), or set http.forwarded_field",
-            metadata: [
+            [
                 "remote": "\(proxy.host)",
                 // The end, which the proxy wrote.
                 "value": "\(String(decoding: value.utf8.suffix(Self.shownOfField), as: UTF8.self))",

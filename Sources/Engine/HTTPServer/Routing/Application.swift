@@ -42,8 +42,8 @@ package struct Refusal: Sendable {
 package final class Application: Sendable {
     private let router: Router
     private let middleware: [any Middleware]
-    /// The lines about errors that have a problem, such as an unavailable database, and about unknown ones. Whoever may
-    /// send a request can cause them.
+    /// The log lines about known errors, such as an unavailable database, and about unknown ones. Any client can cause them as
+    /// often as it likes.
     private let failures: RepeatedLine
     private let unknownFailures: RepeatedLine
 

@@ -18,7 +18,7 @@ extension DeviceStore {
     }
 }
 
-/// What a registration has changed.
+/// A registration after its commit.
 struct StoredRegistration: Sendable {
     /// The changes of the device, and of those that lose their token to it.
     fileprivate(set) var changes: [DeviceChange] = []

@@ -79,6 +79,14 @@ package final class LostCommits: Sendable {
         state.withLock { $0.checkedRun = $0.checkedRun ?? run }
     }
 
+    /// Returns whether the present run of PostgreSQL is compared, or is the one in which this process began.
+    ///
+    /// - Throws: ``PostgresError``.
+    package func areChecked() async throws -> Bool {
+        let run = try await confirm()
+        return run == checkedRun
+    }
+
     /// Returns the worker that compares after each new run of PostgreSQL.
     package func worker() -> BackgroundWorker {
         BackgroundWorker(

@@ -17,13 +17,30 @@ package struct RecentValues<Key: Hashable & Sendable, Value: Sendable>: Sendable
 
     /// Stores a value in place of an earlier one.
     package mutating func store(_ value: Value, for key: Key, at now: MonotonicTime = .now) {
+        update(key, from: value, at: now) { $0 = value }
+    }
+
+    /// Changes the value of a key: `initial`, unless the newer half has one. See ``all(combining:)``.
+    package mutating func update(
+        _ key: Key,
+        from initial: @autoclosure () -> Value,
+        at now: MonotonicTime = .now,
+        _ change: (inout Value) -> Void
+    ) {
         if now - currentSince >= Self.period || current.count >= maximumHalf {
             previous = current
             current = [:]
             currentSince = now
         }
-        current[key] = value
+        change(&current[key, default: initial()])
     }
 
-    package var all: [Key: Value] { previous.merging(current) { $1 } }
+    package var all: [Key: Value] { all { $1 } }
+
+    /// Returns all values.
+    ///
+    /// - Parameter combine: Combines the values of a key in the older and in the newer half.
+    package func all(combining combine: (Value, Value) -> Value) -> [Key: Value] {
+        previous.merging(current, uniquingKeysWith: combine)
+    }
 }

@@ -1,11 +1,11 @@
 """The processor time of an event loop for the worst request of each operation.
 
-abuse_cpu.py PID DOCUMENT LIMIT FEEDBACK_SECRET: sends the worst requests of 64 KiB to the server with that process id, for each
+cpu.py PID DOCUMENT LIMIT FEEDBACK_SECRET: sends the worst requests of 64 KiB to the server with that process id, for each
 operation of the OpenAPI document, and prints those that cost most. Fails if one costs more than LIMIT ms of a loop's processor
 time, the median of 21.
 """
 import http.client, json, os, statistics, sys, time, urllib.parse
-from abuse_bodies import compact, filled, raw_form, raw_json, templates, texts, tokens
+from bodies import compact, filled, raw_form, raw_json, templates, texts, tokens
 from proof import call, check, finish, operator, sandbox, server
 
 pid, document = int(sys.argv[1]), json.load(open(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""The attack of one stranger's address, one user's app and one phone on the tables: abuse_rows.py SECONDS.
+"""The attack of one stranger's address, one user's app and one phone on the tables: rows.py SECONDS.
 
 Each attacker repeats its requests on several connections, as fast as the server answers. Afterwards the rows of every table and the
 webhooks that have arrived are compared with those before, and with the bounds of docs/threat-model.md.

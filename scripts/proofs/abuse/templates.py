@@ -1,11 +1,11 @@
 """Eight users of an app send the worst templates, within their limits, while Kakao calls.
 
-abuse_templates.py SECONDS LIMIT: each user sends the requests of a minute at once, on many connections, and further ones as fast
+templates.py SECONDS LIMIT: each user sends the requests of a minute at once, on many connections, and further ones as fast
 as the limits allow. Kakao makes 30 calls a second, each on a new connection. Fails if the 99th percentile of their durations is
 above LIMIT ms, or if one is not answered 200.
 """
 import asyncio, json, os, statistics, sys, time, urllib.parse
-from abuse_bodies import compact, templates
+from bodies import compact, templates
 from proof import call, check, finish, sandbox, server
 
 seconds, limit = int(sys.argv[1]), float(sys.argv[2])

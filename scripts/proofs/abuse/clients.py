@@ -1,8 +1,8 @@
 """The clients of the attacks.
 
-abuse.py hold PORT COUNT silent|plain|tls AUTHORITY: holds that many connections until it is killed. Each has served one
-GET, except silent ones. abuse.py kakao PORT KEY: makes a call of Kakao's, and another one on the same connection at SIGHUP;
-fails if the connection was closed. abuse.py witness PORT: sends a request every 100 ms on one connection until it is killed, and prints
+clients.py hold PORT COUNT silent|plain|tls AUTHORITY: holds that many connections until it is killed. Each has served one
+GET, except silent ones. clients.py kakao PORT KEY: makes a call of Kakao's, and another one on the same connection at SIGHUP;
+fails if the connection was closed. clients.py witness PORT: sends a request every 100 ms on one connection until it is killed, and prints
 the duration of each in ms.
 """
 import signal, socket, ssl, sys, time
