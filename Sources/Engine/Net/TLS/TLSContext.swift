@@ -63,6 +63,7 @@ package final class TLSContext: @unchecked Sendable {
         guard SSL_CTX_set_cipher_list(pointer, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1 else {
             throw TLSError("the cipher suites are not available")
         }
+        SSL_CTX_set_msg_callback(pointer, TLSEngine.received)
         // Clients keep their sessions themselves. A server's cache would be memory that a peer can make grow.
         clibssl_disable_session_cache(pointer)
     }

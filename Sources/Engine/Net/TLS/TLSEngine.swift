@@ -17,12 +17,17 @@ package final class TLSEngine {
         case failed
     }
 
+    /// The maximum number of key updates that a peer may make (RFC 8446 §4.6.3). Each costs as much as a small request, and 27 bytes.
+    /// Those that make any make one for some hundred gigabytes.
+    private static let maximumKeyUpdates = 16
+
     private let ssl: OpaquePointer
     /// Ciphertext from the peer. `ssl` owns this BIO and `outgoing`.
     private let incoming: OpaquePointer
     /// Ciphertext for the peer.
     private let outgoing: OpaquePointer
     private var hasFailed = false
+    private var keyUpdates = 0
 
     private init(of context: TLSContext) throws {
         guard let ssl = SSL_new(context.pointer), let incoming = BIO_new(BIO_s_mem()),
@@ -32,7 +37,29 @@ package final class TLSEngine {
         self.incoming = incoming
         self.outgoing = outgoing
         SSL_set_bio(ssl, incoming, outgoing)
+        // Valid as long as `ssl`, which this object frees.
+        SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
     }
+
+    /// OpenSSL's callback for each protocol message: counts the key updates of the peer.
+    static let received:
+        @convention(c) (
+            _ isSent: Int32, _ version: Int32, _ contentType: Int32, _ message: UnsafeRawPointer?, _ length: Int,
+            OpaquePointer?, UnsafeMutableRawPointer?
+        ) -> Void = { isSent, _, contentType, message, length, ssl, _ in
+            guard isSent == 0, contentType == SSL3_RT_HANDSHAKE, length > 0,
+                message?.load(as: UInt8.self) == UInt8(SSL3_MT_KEY_UPDATE), let engine = SSL_get_ex_data(ssl, 0)
+            else { return }
+            Unmanaged<TLSEngine>.fromOpaque(engine).takeUnretainedValue().receivedKeyUpdate()
+        }
+
+    private func receivedKeyUpdate() {
+        keyUpdates += 1
+        // `SSL_read` would handle all that have arrived before it returns.
+        if hasTooManyKeyUpdates { BIO_ctrl(incoming, BIO_CTRL_RESET, 0, nil) }
+    }
+
+    private var hasTooManyKeyUpdates: Bool { keyUpdates > Self.maximumKeyUpdates }
 
     /// Creates the server's end of a connection.
     ///
@@ -100,6 +127,10 @@ package final class TLSEngine {
         ERR_clear_error()
         let count = SSL_read(ssl, buffer.baseAddress, Int32(clamping: buffer.count))
         guard count <= 0 else { return .bytes(Int(count)) }
+        guard !hasTooManyKeyUpdates else {
+            fail()
+            return .failed
+        }
         switch SSL_get_error(ssl, count) {
         case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
             return .needsInput
