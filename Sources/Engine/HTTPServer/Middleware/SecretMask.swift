@@ -9,6 +9,8 @@ package final class SecretMask: Sendable {
     private static let mask = "***"
     /// The length from which a segment of a path that leads nowhere may be a mistyped or misplaced secret.
     private static let shortestUnknown = 24
+    /// The number of bytes that are shown of such a path. Masking costs more the longer it is, and anyone can send one.
+    private static let shownOfUnknown = 400
 
     private let secrets: Locked<[String]>
     /// The paths in lower case, without repeated slashes.
@@ -63,7 +65,13 @@ package final class SecretMask: Sendable {
     /// Returns the path of a request that no route matches, with the secrets masked, and every long segment: someone may have
     /// pasted a key, even an incomplete one, in the wrong place.
     package func masked(unknownPath path: String) -> String {
-        Self.masking(masked(path: path)) { $0.utf8.count >= Self.shortestUnknown }
+        guard path.utf8.count > Self.shownOfUnknown else {
+            return Self.masking(masked(path: path)) { $0.utf8.count >= Self.shortestUnknown }
+        }
+        // The segment that is cut may be the beginning of a secret.
+        let beginning = path.utf8.prefix(Self.shownOfUnknown)
+        let whole = beginning.lastIndex(of: UInt8(ascii: "/")).map { beginning[..<$0] } ?? beginning.prefix(0)
+        return "\(masked(unknownPath: String(decoding: whole, as: UTF8.self)))/\(Self.mask)"
     }
 
     /// Returns a path whose segments are masked if `isSecret` says so.
@@ -81,12 +89,17 @@ package final class SecretMask: Sendable {
     }
 
     private static func contains(_ text: String, _ secret: String) -> Bool {
-        guard text.utf8.count >= secret.utf8.count else { return false }
+        guard !secret.isEmpty, text.utf8.count >= secret.utf8.count else { return false }
         var (text, secret) = (text, secret)
         return text.withUTF8 { text in
             secret.withUTF8 { secret in
-                guard let start = text.baseAddress, let other = secret.baseAddress else { return false }
-                return (0...text.count - secret.count).contains { memcmp(start + $0, other, secret.count) == 0 }
+                guard var start = text.baseAddress, let other = secret.baseAddress else { return false }
+                let end = start + (text.count - secret.count + 1)
+                while let found = memchr(start, Int32(other[0]), end - start) {
+                    if memcmp(found, other, secret.count) == 0 { return true }
+                    start = UnsafePointer(found.assumingMemoryBound(to: UInt8.self)) + 1
+                }
+                return false
             }
         }
     }

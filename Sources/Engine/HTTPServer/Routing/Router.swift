@@ -34,6 +34,8 @@ package struct Router: Sendable {
     /// The names of the routes. The first one stands for requests without a route.
     private(set) var routeNames = ["other"]
     private var nodes = [Node()]
+    /// The maximum number of segments of a pattern.
+    private var depth = 0
     /// Patterns without names, by their whole path. Most requests are found here.
     private var literalPaths: [String: Int] = [:]
 
@@ -57,7 +59,9 @@ package struct Router: Sendable {
     ) {
         var node = 0
         var isLiteral = true
-        for segment in pattern.split(separator: "/", omittingEmptySubsequences: true) {
+        let segments = pattern.split(separator: "/", omittingEmptySubsequences: true)
+        depth = max(depth, segments.count)
+        for segment in segments {
             if segment.hasPrefix("{"), segment.hasSuffix("}") {
                 isLiteral = false
                 node = child(of: node, parameter: String(segment.dropFirst().dropLast()))
@@ -123,7 +127,8 @@ package struct Router: Sendable {
             return .found(route, pathParameters: [])
         }
         guard path.hasPrefix("/") else { return .notFound }
-        let segments = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        // One more than any pattern has matches none, however many are left in it.
+        let segments = path.dropFirst().split(separator: "/", maxSplits: depth, omittingEmptySubsequences: false)
         var search = Search(method: wanted)
         if let route = try find(segments[...], below: 0, &search) {
             return .found(route, pathParameters: search.parameters)
