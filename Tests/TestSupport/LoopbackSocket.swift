@@ -26,15 +26,24 @@ package enum LoopbackSocket {
 
     /// Connects to a port. Each write is sent at once (`TCP_NODELAY`).
     ///
-    /// - Parameter prepare: Sets socket options before the socket connects.
+    /// - Parameters:
+    ///   - source: The last byte of the client's address, 127.0.0.x.
+    ///   - prepare: Sets socket options before the socket connects.
     /// - Throws: ``SystemError``.
-    package static func connect(to port: UInt16, _ prepare: (Int32) -> Void = { _ in }) throws -> Int32 {
+    package static func connect(
+        to port: UInt16,
+        from source: UInt8 = 1,
+        _ prepare: (Int32) -> Void = { _ in }
+    ) throws -> Int32 {
         let client = try make()
         var one: Int32 = 1
         setsockopt(client, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
         prepare(client)
+        var own = address(0, source)
         var address = address(port)
-        guard with(&address, { Glibc.connect(client, $0, $1) == 0 }) else {
+        guard source == 1 || with(&own, { bind(client, $0, $1) == 0 }),
+            with(&address, { Glibc.connect(client, $0, $1) == 0 })
+        else {
             let error = SystemError(call: "connect")
             close(client)
             throw error
@@ -69,11 +78,12 @@ package enum LoopbackSocket {
         return number
     }
 
-    private static func address(_ port: UInt16) -> sockaddr_in {
+    /// - Parameter host: The last byte of the address, 127.0.0.x.
+    private static func address(_ port: UInt16, _ host: UInt8 = 1) -> sockaddr_in {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        address.sin_addr.s_addr = (INADDR_LOOPBACK - 1 + UInt32(host)).bigEndian
         return address
     }
 

@@ -13,10 +13,10 @@ import Synchronization
 /// name it. State on a loop is therefore confined to it by the compiler or by ``preconditionOnLoop()``, never by a
 /// comment.
 ///
-/// A tick runs events, each followed by the jobs that it enqueues, then end-of-tick hooks, work that waits for its turn,
-/// and timers. A hook sends the output that was gathered during the tick in one system call. The work of one tick is
-/// bounded, so that no source of work starves another. Code on a loop must not block: host name lookups, `PQcancel` and
-/// reading certificate files go to ``blocking``.
+/// A tick runs events, each followed by the jobs that it enqueues, then what was left for its end, work that waits for its
+/// turn, and timers. At its end, the output that was gathered during the tick is sent in one system call. The work of one
+/// tick is bounded, so that no source of work starves another. Code on a loop must not block: host name lookups, `PQcancel`
+/// and reading certificate files go to ``blocking``.
 ///
 /// A timer fires only after the loop has handled every event that happened before the timer's deadline, even if the
 /// process was stopped in between. A response that arrived in time therefore cancels its timeout.
@@ -38,7 +38,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private static let eventsPerTick = 256
     /// Jobs that run in one tick before the loop polls sockets again.
     private static let jobsPerTick = 1024
-    /// The milliseconds after which a tick starts no more of the work that can wait.
+    /// The milliseconds after which a tick starts no more of the work that can wait, and those that work which has waited
+    /// gets in each tick besides.
     private static let millisecondsPerTick: UInt64 = 5
     /// Maximum depth of a chain of jobs that runs before a timer. A chain leads from the event that resumes a task to
     /// the cancellation of its timeout, with several jobs for each function on the way.
@@ -64,10 +65,9 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private var jobs = Deque<UnownedJob>()
     /// The number of jobs that may still run in this tick.
     private var jobsLeft = jobsPerTick
-    private var hooks: [EndOfTickHook] = []
-    private var waitingWork: [any WaitingWork] = []
-    /// The hooks must run again before the loop sleeps, because something changed after they ran in this tick.
-    private var mustNotSleep = false
+    /// See ``atEndOfTick(_:)``.
+    private var endOfTick: [() -> Void] = []
+    private var waitingWork: Deque<any WaitingWork> = []
     /// The eventfd was ready in this tick. Only then does the inbox hold work, and only then is it locked.
     private var isCalled = false
     private var timers: TimerWheel<() -> Void>
@@ -140,7 +140,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
             runJobs()
             rounds += 1
         } while !closeInbox(unconditionally: rounds == Self.lastRounds)
-        hooks = []
+        endOfTick = []
         waitingWork = []
         jobs = []
         timers = TimerWheel(start: now)
@@ -161,7 +161,6 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         delay.record(end - now, at: end)
         let ready = poll(&events, waitMilliseconds(at: end))
         now = Self.milliseconds()
-        mustNotSleep = false
         jobsLeft = Self.jobsPerTick
         for index in 0..<ready {
             dispatch(events[index])
@@ -175,12 +174,13 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
             if isCalled, drainInbox() { isStopping = true }
             runJobsBeforeTimers()
         }
-        runHooks()
-        if runWaitingWork() { runHooks() }
+        runEndOfTick()
+        if !waitingWork.isEmpty {
+            runWaitingWork()
+            runEndOfTick()
+        }
         let due = timers.advance(to: now)
         for id in due { timers.cancel(id)?() }
-        // Timers may leave work for the hooks, which must not wait for the next event.
-        if !due.isEmpty { mustNotSleep = true }
         return !isStopping
     }
 
@@ -205,14 +205,15 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         }
     }
 
-    /// The timeout of the next poll: 0 with jobs, hooks or waiting work to run, otherwise the time until the next timer, or -1
-    /// (unlimited) without a timer.
+    /// The timeout of the next poll: 0 with something to run, otherwise the time until the next timer, or -1 (unlimited)
+    /// without a timer.
     private func waitMilliseconds(at now: UInt64) -> Int32 {
-        guard jobs.isEmpty, !mustNotSleep, !hasWaitingWork else { return 0 }
+        guard jobs.isEmpty, endOfTick.isEmpty, waitingWork.isEmpty else { return 0 }
         guard let deadline = timers.nextDeadline else { return -1 }
         return Int32(clamping: deadline - min(deadline, now))
     }
 
+    @inline(__always)
     private func dispatch(_ event: epoll_event) {
         let tag = withUnsafePointer(to: event) { clinux_epoll_tag($0) }
         guard tag != Self.wakeTag else {
@@ -252,26 +253,33 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     /// Runs the enqueued jobs, and those that they enqueue, up to the limit of this tick.
     package func runJobs() {
-        while jobsLeft > 0, let job = jobs.popFirst() {
+        while !jobs.isEmpty, jobsLeft > 0 {
+            let job = jobs.removeFirst()
             jobsLeft -= 1
             job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
         }
     }
 
-    private func runHooks() {
-        for hook in hooks where hook.isActive { hook.run() }
+    private func runEndOfTick() {
+        guard !endOfTick.isEmpty else { return }
+        var bodies: [() -> Void] = []
+        swap(&bodies, &endOfTick)
+        for body in bodies { body() }
+        // The array is reused, unless a body has left something for the next tick.
+        bodies.removeAll(keepingCapacity: true)
+        if endOfTick.isEmpty { swap(&bodies, &endOfTick) }
     }
 
-    private var hasWaitingWork: Bool { waitingWork.contains { $0.isWaiting } }
-
-    /// Runs work that waits for its turn, while there is time; at least one piece of each kind, so that it goes on
-    /// whatever else happens in a tick. Returns whether there was any.
-    private func runWaitingWork() -> Bool {
-        guard hasWaitingWork else { return false }
+    /// Runs work that waits for its turn, for a time of its own: whatever else happens in a tick, it goes on.
+    private func runWaitingWork() {
+        let start = Self.milliseconds()
         repeat {
-            for work in waitingWork where work.isWaiting { work.runNext() }
-        } while hasWaitingWork && hasTime
-        return true
+            jobsLeft = Self.jobsPerTick
+            // In the queue until it has run, so that ``hasTime`` is false meanwhile.
+            let hasMore = waitingWork[0].runNext()
+            let work = waitingWork.removeFirst()
+            if hasMore { waitingWork.append(work) }
+        } while !waitingWork.isEmpty && Self.milliseconds() - start < Self.millisecondsPerTick
     }
 
     private func interrupt() {
@@ -402,21 +410,24 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     // MARK: Work that waits
 
-    /// Whether this tick has time for more work that can wait.
-    package var hasTime: Bool { Self.milliseconds() - now < Self.millisecondsPerTick }
+    /// Calls `body` once, at the end of this tick, after its events and jobs; at the end of the next one if the end of this
+    /// one calls this.
+    package func atEndOfTick(_ body: @escaping () -> Void) {
+        preconditionOnLoop()
+        endOfTick.append(body)
+    }
 
-    /// Runs `work` in each tick, as far as there is time, until it is removed.
+    /// Whether this tick has time for more work that can wait. It has none while other such work waits.
+    package var hasTime: Bool { waitingWork.isEmpty && Self.milliseconds() - now < Self.millisecondsPerTick }
+
+    /// Runs `work` in this tick and the next ones, as far as there is time, until nothing of it is left.
     package func add(_ work: any WaitingWork) {
         preconditionOnLoop()
+        guard !waitingWork.contains(where: { $0 === work }) else { return }
         waitingWork.append(work)
     }
 
-    package func remove(_ work: any WaitingWork) {
-        preconditionOnLoop()
-        waitingWork.removeAll { $0 === work }
-    }
-
-    // MARK: Timers and hooks
+    // MARK: Timers
 
     /// Calls `handler` on the loop once, after `delay`, to the millisecond.
     @discardableResult
@@ -434,21 +445,6 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         if let timer { timers.cancel(timer) }
     }
 
-    /// Calls `run` at the end of each tick, after its events and jobs, until the hook is removed.
-    package func addEndOfTickHook(_ run: @escaping () -> Void) -> EndOfTickHook {
-        preconditionOnLoop()
-        mustNotSleep = true
-        let hook = EndOfTickHook(run)
-        hooks.append(hook)
-        return hook
-    }
-
-    package func removeEndOfTickHook(_ hook: EndOfTickHook) {
-        preconditionOnLoop()
-        hook.isActive = false
-        hooks.removeAll { $0 === hook }
-    }
-
     /// Suspends the task for `delay`.
     ///
     /// - Throws: `CancellationError` as soon as the task is cancelled.
@@ -461,21 +457,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
 /// Work on a loop that waits for its turn, because a tick has no time for all of it: see ``EventLoop/hasTime``.
 package protocol WaitingWork: AnyObject {
-    var isWaiting: Bool { get }
-    /// Runs the next piece, with the jobs that it enqueues (``EventLoop/runJobs()``).
-    func runNext()
-}
-
-/// A hook added by ``EventLoop/addEndOfTickHook(_:)``, for removing it.
-package final class EndOfTickHook: @unchecked Sendable {
-    // Accessed on its loop only, which both methods that take a hook check.
-    fileprivate let run: () -> Void
-    /// False once the hook is removed, which another hook may do in the same tick.
-    fileprivate var isActive = true
-
-    fileprivate init(_ run: @escaping () -> Void) {
-        self.run = run
-    }
+    /// Runs the next piece, with the jobs that it enqueues (``EventLoop/runJobs()``). Returns whether more of it waits.
+    func runNext() -> Bool
 }
 
 extension Duration {

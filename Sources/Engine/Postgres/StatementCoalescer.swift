@@ -110,7 +110,8 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     private var waiting = Deque<Entry>()
     /// At most `concurrency`, or after a failure one for each item of the failed statement.
     private var inFlight = 0
-    private var hook: EndOfTickHook?
+    /// Whether the end of the tick sends the waiting items.
+    private var sendsAtEndOfTick = false
 
     init(
         pool: PostgresPool,
@@ -157,11 +158,11 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
 
     /// Sends the waiting items at the end of this tick, unless `concurrency` statements are in flight then.
     private func sendAtEndOfTick() {
-        guard inFlight < concurrency, hook == nil else { return }
-        hook = loop.addEndOfTickHook {
+        guard inFlight < concurrency, !sendsAtEndOfTick else { return }
+        sendsAtEndOfTick = true
+        loop.atEndOfTick {
             self.assumeIsolated { core in
-                if let hook = core.hook { core.loop.removeEndOfTickHook(hook) }
-                core.hook = nil
+                core.sendsAtEndOfTick = false
                 if core.inFlight < core.concurrency { core.sendWaiting() }
             }
         }

@@ -25,6 +25,11 @@ package struct HTTPMonitoring: Sendable {
         .gauge,
         "The connections that may be open, by port."
     )
+    private static let waiting = Metric(
+        "kakao_push_http_connections_waiting",
+        .gauge,
+        "Connections whose requests wait for their turn, because the event loops have no time for all, by port."
+    )
     private static let evictions = Metric(
         "kakao_push_http_connections_evicted_total",
         .counter,
@@ -66,14 +71,12 @@ package struct HTTPMonitoring: Sendable {
             ),
             Self.unreadableAddresses.reading(Double(requests.unreadableAddresses)),
         ]
-        var connections: [(port: String, open: Int, limit: Int, evicted: Int)] = []
-        for server in servers {
-            let (open, limit, evicted) = await server.connections()
-            connections.append((String(server.port), open, limit, evicted))
-        }
-        metrics.append(Self.connections.reading("port", connections.map { ($0.port, Double($0.open)) }))
-        metrics.append(Self.connectionLimit.reading("port", connections.map { ($0.port, Double($0.limit)) }))
-        metrics.append(Self.evictions.reading("port", connections.map { ($0.port, Double($0.evicted)) }))
+        var ports: [(port: String, connections: HTTPServer.Connections)] = []
+        for server in servers { ports.append((String(server.port), await server.connections())) }
+        metrics.append(Self.connections.reading("port", ports.map { ($0.port, Double($0.connections.open)) }))
+        metrics.append(Self.connectionLimit.reading("port", ports.map { ($0.port, Double($0.connections.limit)) }))
+        metrics.append(Self.waiting.reading("port", ports.map { ($0.port, Double($0.connections.waiting)) }))
+        metrics.append(Self.evictions.reading("port", ports.map { ($0.port, Double($0.connections.evicted)) }))
         if let expiry = await servers[0].certificateExpiry() {
             metrics.append(Self.certificateExpiry.reading(Double(expiry) - Date().timeIntervalSince1970))
         }

@@ -32,6 +32,14 @@ extension EventLoop {
         try await run {}
     }
 
+    /// Calls `body` at the end of this tick and of each later one, so that the loop does not sleep.
+    func atEndOfEachTick(_ body: @escaping () -> Void) {
+        atEndOfTick {
+            body()
+            self.atEndOfEachTick(body)
+        }
+    }
+
     /// Stops the loop and waits until it has ended.
     func end() async {
         stop()

@@ -46,12 +46,12 @@ struct LifeTests {
         let journal = Journal<String>()
         loop.start()
         try await loop.run {
-            _ = loop.addEndOfTickHook { journal.note("hook") }
+            loop.atEndOfTick { journal.note("end") }
             loop.stop()
             journal.note("stopped")
         }
         await loop.end()
-        #expect(journal.entries.prefix(2) == ["stopped", "hook"])
+        #expect(journal.entries.prefix(2) == ["stopped", "end"])
     }
 
     @Test("A loop that has ended is on no thread, and is freed with everything that it retained")
@@ -66,7 +66,7 @@ struct LifeTests {
             loop.start()
             try await loop.run {
                 loop.schedule(after: .seconds(3600)) { inner.note(1) }
-                _ = loop.addEndOfTickHook { _ = inner.entries }
+                loop.atEndOfEachTick { _ = inner.entries }
             }
             await loop.end()
             #expect(!loop.isOnLoop)

@@ -136,7 +136,7 @@ struct TimerTests {
         }
     }
 
-    @Test("A tick runs events first, then jobs, then hooks")
+    @Test("A tick runs events first, then jobs, then what was left for its end")
     func tick() async throws {
         let sockets = try SocketPair()
         let near = sockets.near.rawValue
@@ -144,9 +144,9 @@ struct TimerTests {
         try await withLoop { loop in
             let journal = Journal<String>()
             try await loop.run {
-                _ = loop.addEndOfTickHook { journal.note("hook") }
                 _ = try loop.register(near, interest: .read) { _ in
                     guard receive(from: near) != nil else { return }
+                    loop.atEndOfTick { journal.note("end") }
                     Task(executorPreference: loop) { journal.note("job") }
                     journal.note("event")
                 }
@@ -154,58 +154,35 @@ struct TimerTests {
             try await loop.turn()
             let entries = journal.entries
             let event = try #require(entries.firstIndex(of: "event"))
-            #expect(entries[event...].prefix(3) == ["event", "job", "hook"])
+            #expect(entries[event...].prefix(3) == ["event", "job", "end"])
         }
     }
 
-    @Test("Hooks run at the end of each tick, in the order added, until they are removed")
-    func hooks() async throws {
-        try await withLoop { loop in
-            let journal = Journal<String>()
-            let hooks = try await loop.run { ["a", "b"].map { name in loop.addEndOfTickHook { journal.note(name) } } }
-            for _ in 0..<3 { try await loop.run {} }
-            try await loop.run { loop.removeEndOfTickHook(hooks[0]) }
-            let before = journal.entries.count
-            try await loop.turn()
-            let entries = journal.entries
-            #expect(entries.prefix(6) == ["a", "b", "a", "b", "a", "b"])
-            #expect(entries.count > before)
-            #expect(!entries[before...].contains("a"))
-        }
-    }
-
-    @Test("A hook that another hook removes no longer runs, not even in that tick")
-    func hookRemovedByHook() async throws {
+    @Test("What is left for the end of a tick runs once, in order; what the end leaves runs in the next tick")
+    func endOfTick() async throws {
         try await withLoop { loop in
             let journal = Journal<String>()
             try await loop.run {
-                let hooks = Hooks()
-                let first = loop.addEndOfTickHook {
-                    for hook in hooks.all { loop.removeEndOfTickHook(hook) }
-                    // Breaks the reference cycle between the hooks and this list.
-                    hooks.all = []
-                    journal.note("first")
+                loop.atEndOfTick {
+                    journal.note("a")
+                    loop.atEndOfTick { journal.note("c") }
+                    Task(executorPreference: loop) { journal.note("next tick") }
                 }
-                hooks.all = [first, loop.addEndOfTickHook { journal.note("second") }]
+                loop.atEndOfTick { journal.note("b") }
             }
-            try await loop.turn()
-            #expect(journal.entries == ["first"])
+            for _ in 0..<3 { try await loop.turn() }
+            #expect(journal.entries == ["a", "b", "next tick", "c"])
         }
     }
 
-    @Test("Hooks run after a timer even if nothing else wakes the loop")
-    func hooksAfterTimers() async throws {
+    @Test("What a timer leaves for the end of a tick runs even if nothing else wakes the loop")
+    func endOfTickAfterTimers() async throws {
         try await withLoop { loop in
             let (flushes, flush) = AsyncStream.makeStream(of: Bool.self)
             try await loop.run {
-                let output = Output()
-                _ = loop.addEndOfTickHook {
-                    if output.isWaiting { flush.yield(true) }
-                    output.isWaiting = false
-                }
                 loop.schedule(after: .milliseconds(5)) {
-                    output.isWaiting = true
-                    // Nothing else happens on this loop, so hooks that are skipped now would never run.
+                    loop.atEndOfTick { flush.yield(true) }
+                    // Nothing else happens on this loop, so what is skipped now would never run.
                     EventLoop.blocking.asyncAfter(deadline: .now() + 5) { flush.yield(false) }
                 }
             }
@@ -233,14 +210,6 @@ struct TimerTests {
 
 private final class TimerPair {
     var timers: [TimerID] = []
-}
-
-private final class Hooks {
-    var all: [EndOfTickHook] = []
-}
-
-private final class Output {
-    var isWaiting = false
 }
 
 private final class Repeating: @unchecked Sendable {

@@ -15,13 +15,12 @@ struct WaitingWorkTests {
             left = count
         }
 
-        var isWaiting: Bool { left > 0 }
-
-        func runNext() {
+        func runNext() -> Bool {
             left -= 1
             run()
             loop.runJobs()
             spin(until: loop.now + 5)
+            return left > 0
         }
     }
 

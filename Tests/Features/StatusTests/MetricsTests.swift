@@ -50,7 +50,7 @@ extension Exposition {
         "kakao_push_database_reconnects_total", "kakao_push_lost_commits_total", "kakao_push_loop_delay_seconds",
         "push_server_build_info",
         "kakao_push_refused_deregistrations_total", "kakao_push_http_connections", "kakao_push_http_connections_limit",
-        "kakao_push_http_connections_evicted_total",
+        "kakao_push_http_connections_evicted_total", "kakao_push_http_connections_waiting",
         "kakao_push_http_unreadable_addresses_total",
         "process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "process_start_time_seconds",
     ]

@@ -107,24 +107,17 @@ extension Connection {
         bodyBuffer = nil
     }
 
-    /// Calls the handler, or lets the request wait for its turn. The whole request has been received.
+    /// Calls the handler; or lets the request of a proxy's client wait for its turn. The whole request has been received.
     func handle() {
-        if server.isShortOfTime, let request, !request.exemptsConnection {
-            server.letWait(self, for: request)
+        if proxies != nil, !loop.hasTime, let request, !request.exemptsConnection {
+            waitForTurn(of: request.clientAddress.network)
         } else {
             callHandler()
         }
     }
 
-    /// Calls the handler of a request that has waited, unless the request was refused or the connection closed meanwhile.
-    func takeTurn() {
-        guard isOpen else { return }
-        callHandler()
-        processInput()
-        settle()
-    }
-
-    private func callHandler() {
+    /// Calls the handler of a complete request, if it was not refused.
+    func callHandler() {
         guard let request = request.take(), let handler = handler.take() else { return }
         switch handler {
         case .immediate(let answer):
@@ -166,6 +159,7 @@ extension Connection {
             }
             resume { if let response { respond(response, to: request) } else { close() } }
         }
+        if clientHasLeft { task?.cancel() }
     }
 
     /// Returns the response to a request whose handler or check threw. Returns `nil` if the connection must be closed

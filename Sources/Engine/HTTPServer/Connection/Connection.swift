@@ -55,6 +55,12 @@ final class Connection: @unchecked Sendable {
     /// The bytes to send; ciphertext if the connection uses TLS.
     private(set) var output = OutputBuffer()
     private var peerHasClosed = false
+    /// Whether the connection waits for its turn: ``LoopServer/letWait(_:of:)``. It reads nothing meanwhile.
+    private(set) var isWaitingForTurn = false
+    /// Whether the next request may begin without looking at the time.
+    private var hasTurn = false
+    /// Whether the client had closed its side when the connection's turn came, so that nobody may wait for the response.
+    private(set) var clientHasLeft = false
     /// Whether the socket has no room. The rest is written when it has.
     private var isBlocked = false
     /// Whether input is being processed. Output written meanwhile is sent right after it, not at the end of the tick.
@@ -115,11 +121,54 @@ final class Connection: @unchecked Sendable {
     private func ready(_ readiness: Readiness) {
         if readiness.contains(.write) { flush() }
         guard isOpen, readiness.concernsInput else { return }
+        guard !isWaitingForTurn else {
+            // Reset by the peer, who gets no response.
+            if readiness.isEnd { close() }
+            return
+        }
+        // Kakao's connections do not wait, and a proxy's carry the requests of many clients.
+        if loop.hasTime || isExempt || proxies != nil || farewell != nil {
+            read { readSocket() }
+        } else {
+            waitForTurn(of: remoteAddress.network)
+            settle()
+        }
+    }
+
+    /// Reads or parses input by calling `body`, then sends the responses: now, not after the loop has handled all other ready
+    /// connections.
+    private func read(_ body: () -> Void) {
         isReading = true
-        readSocket()
+        hasTurn = true
+        body()
+        hasTurn = false
         isReading = false
-        // Responses are sent now, not after the loop has handled all other ready connections.
         if isBlocked || output.isEmpty { settle() } else { flush() }
+    }
+
+    /// Waits until it is the turn of a network that this connection's next work is for.
+    func waitForTurn(of network: SocketAddress.Network) {
+        isWaitingForTurn = true
+        server.letWait(self, of: network)
+    }
+
+    /// Goes on with what had to wait: a complete request, unless it was refused meanwhile, or unread input.
+    func takeTurn() {
+        isWaitingForTurn = false
+        // The value of `POLLRDHUP`, which <poll.h> declares under _GNU_SOURCE only.
+        var socket = pollfd(fd: socket, events: Int16(EPOLLRDHUP.rawValue), revents: 0)
+        clientHasLeft = !isExempt && poll(&socket, 1, 0) == 1
+        read {
+            if handler != nil, state.isHandling {
+                callHandler()
+                processInput()
+            } else if input.isEmpty {
+                readSocket()
+            } else {
+                processInput()
+            }
+        }
+        clientHasLeft = false
     }
 
     private func readSocket() {
@@ -234,6 +283,7 @@ final class Connection: @unchecked Sendable {
     private func process(_ bytes: UnsafeRawBufferPointer) -> Int {
         var taken = 0
         while isOpen, !isHeldBack {
+            if state.isIdle, taken < bytes.count, !mayBeginRequest() { break }
             let rest = UnsafeRawBufferPointer(rebasing: bytes[taken...])
             let (count, action) = state.read(rest) { run in receiveBody(run) }
             taken += count
@@ -252,6 +302,18 @@ final class Connection: @unchecked Sendable {
         return taken
     }
 
+    /// Returns whether another request may begin; if not, it waits for its turn. The first one of a turn may, and those of Kakao,
+    /// who need no turn.
+    private func mayBeginRequest() -> Bool {
+        guard !hasTurn else {
+            hasTurn = false
+            return true
+        }
+        guard !isExempt, !loop.hasTime else { return true }
+        waitForTurn(of: remoteAddress.network)
+        return false
+    }
+
     /// Performs an action that the state has decided on.
     func perform(_ action: ConnectionState.Action) {
         switch action {
@@ -266,9 +328,10 @@ final class Connection: @unchecked Sendable {
         }
     }
 
-    /// Whether back pressure applies: the peer or the handler consumes too slowly, so nothing more is read.
+    /// Whether back pressure applies: the peer or the handler consumes too slowly, or other connections come first, so
+    /// nothing more is read.
     private var isHeldBack: Bool {
-        isBlocked || output.count > Self.outputLimit || bodyBuffer?.isFull == true
+        isBlocked || isWaitingForTurn || output.count > Self.outputLimit || bodyBuffer?.isFull == true
     }
 
     // MARK: Output
@@ -330,10 +393,18 @@ final class Connection: @unchecked Sendable {
     // MARK: Time
 
     /// Whether the last response is fully sent and no byte of the next request has been received.
-    var isIdle: Bool { state.isIdle && input.isEmpty && output.isEmpty && farewell == nil }
+    var isIdle: Bool {
+        state.isIdle && input.isEmpty && output.isEmpty && farewell == nil && !isWaitingForTurn
+    }
 
     /// Whether the connection may be closed to make room for another.
     var isEvictable: Bool { isIdle && !isExempt && proxies == nil }
+
+    /// Whether the kernel holds bytes of a next request, which the loop has not come to read.
+    var hasUnreadInput: Bool {
+        var byte: UInt8 = 0
+        return recv(socket, &byte, 1, Int32(MSG_PEEK)) > 0
+    }
 
     /// Updates the events that the loop waits for, and the deadline, to match the state.
     func settle() {
@@ -343,7 +414,7 @@ final class Connection: @unchecked Sendable {
         if reserved > 0 { _ = reserve() }
         // TLS responds to input by itself. A peer that requests key updates without reading the responses would make
         // the output grow.
-        let mayReadAhead = !state.isDeciding && !(isBlocked && tls != nil)
+        let mayReadAhead = !state.isDeciding && !isWaitingForTurn && !(isBlocked && tls != nil)
         let wantsInput =
             farewell != nil || state.readsInput && !isHeldBack || input.count < Self.inputLimit && mayReadAhead
         watch(Interest(reading: wantsInput && !peerHasClosed, writing: isBlocked))
@@ -352,6 +423,8 @@ final class Connection: @unchecked Sendable {
             return
         }
         switch state.wait {
+        // The next request has arrived.
+        case .nextRequest where isWaitingForTurn: wait(for: .state(.head), server.timeouts.header)
         case .nextRequest: wait(for: .state(.nextRequest), server.idleTimeout)
         case .head: wait(for: .state(.head), server.timeouts.header)
         case .body where !isHeldBack: wait(for: .state(.body), server.timeouts.body)
@@ -443,6 +516,9 @@ final class Connection: @unchecked Sendable {
         deadline = nil
         // Deregister before closing: the kernel silently drops a closed descriptor from epoll and may reuse its number.
         descriptor = nil
+        // The queue of those that wait may hold this object for longer.
+        input = []
+        tls = nil
         abandonRequest()
         server.closed(self)
     }

@@ -129,6 +129,11 @@ final class ConnectionState {
         if case .headComplete = state { true } else { false }
     }
 
+    /// Whether the request is complete and its handler is to be called, or runs.
+    var isHandling: Bool {
+        if case .handling = state { true } else { false }
+    }
+
     /// Whether nothing of a next request has been received.
     var isIdle: Bool {
         if case .idle = state { true } else { false }

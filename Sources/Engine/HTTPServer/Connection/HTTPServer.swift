@@ -63,12 +63,27 @@ package final class HTTPServer: Sendable {
         return total
     }
 
-    /// Returns the number of open connections, the limit, and how many were closed to make room for others.
-    package func connections() async -> (open: Int, limit: Int, evicted: Int) {
-        var evicted = 0
-        for server in loopServers { evicted += await server.loop.result { server.evictions } }
+    /// The connections of a server at a time.
+    package struct Connections: Sendable {
+        package var open = 0
+        package var limit = 0
+        /// Those that wait because the loops have no time.
+        package var waiting = 0
+        /// Those that were closed to make room for others, since the start.
+        package var evicted = 0
+    }
+
+    /// Returns the numbers of connections on all loops.
+    package func connections() async -> Connections {
         let first = loopServers[0]
-        return (limit.count, await first.loop.result { first.settings.maximumConnections }, evicted)
+        var connections = Connections(open: limit.count)
+        connections.limit = await first.loop.result { first.settings.maximumConnections }
+        for server in loopServers {
+            let (waiting, evicted) = await server.loop.result { (server.waitingCount, server.evictions) }
+            connections.waiting += waiting
+            connections.evicted += evicted
+        }
+        return connections
     }
 
     /// Returns when the certificate expires, in seconds since 1970; `nil` without one.

@@ -29,6 +29,7 @@ final class LoopServer: @unchecked Sendable {
         /// The same while the server has many connections.
         let crowdedIdle: UInt64
         let linger: UInt64
+        let shortestIdle: UInt64
 
         fileprivate init(_ settings: HTTPServerSettings) {
             header = settings.headerTimeout.wholeMilliseconds
@@ -36,6 +37,7 @@ final class LoopServer: @unchecked Sendable {
             idle = settings.idleTimeout.wholeMilliseconds
             crowdedIdle = min(idle, LoopServer.crowdedIdleTimeout.wholeMilliseconds)
             linger = settings.lingerTimeout.wholeMilliseconds
+            shortestIdle = settings.shortestIdleTime.wholeMilliseconds
         }
     }
 
@@ -59,9 +61,8 @@ final class LoopServer: @unchecked Sendable {
     /// The connections that count towards the limit of their address. Empty without such a limit.
     private var counted: [SocketAddress.Network: [ObjectIdentifier: Connection]] = [:]
     private var unflushed: [Connection] = []
-    /// The complete requests for whose handlers the tick had no time.
+    /// The connections for whose input or requests the tick had no time.
     private var waiting = FairQueue<Connection>()
-    private var hook: EndOfTickHook?
     private var pause = LoopServer.shortestPause
     private var isAccepting = false
     /// Whether the limit notifies this loop of the next free place.
@@ -116,8 +117,6 @@ final class LoopServer: @unchecked Sendable {
         loop.preconditionOnLoop()
         guard let descriptor = listener?.rawValue else { return }
         // A retain cycle between loop and server, until `shutDown`.
-        hook = loop.addEndOfTickHook { self.flushAll() }
-        loop.add(self)
         registration = try loop.register(descriptor, interest: .read) { _ in self.accept() }
         isAccepting = true
     }
@@ -222,8 +221,10 @@ final class LoopServer: @unchecked Sendable {
     private func evict() -> Bool {
         loop.preconditionOnLoop()
         while true {
-            while let (id, idleSince) = evictable.popLast() {
-                guard let connection = connections[id], connection.isEvictable, connection.waitingSince == idleSince
+            while let (id, idleSince) = evictable.last, idleSince + timeouts.shortestIdle <= loop.now {
+                evictable.removeLast()
+                guard let connection = connections[id], connection.isEvictable, connection.waitingSince == idleSince,
+                    !connection.hasUnreadInput
                 else { continue }
                 evictions += 1
                 connection.close()
@@ -240,7 +241,7 @@ final class LoopServer: @unchecked Sendable {
     /// Closes a network's connection that has been idle the longest. Returns whether there was one.
     private func closeIdle(of network: SocketAddress.Network) -> Bool {
         loop.preconditionOnLoop()
-        let idle = (counted[network] ?? [:]).values.filter(\.isIdle)
+        let idle = (counted[network] ?? [:]).values.filter { $0.isIdle && !$0.hasUnreadInput }
         guard let oldest = idle.min(by: { $0.waitingSince < $1.waitingSince }) else { return false }
         oldest.close()
         return true
@@ -322,11 +323,11 @@ final class LoopServer: @unchecked Sendable {
 
     /// Flushes `connection` at the end of this tick, so that all output of the tick is sent in one system call.
     func needsFlush(_ connection: Connection) {
+        if unflushed.isEmpty { loop.atEndOfTick { self.flushAll() } }
         if unflushed.last !== connection { unflushed.append(connection) }
     }
 
     private func flushAll() {
-        guard !unflushed.isEmpty else { return }
         var connections: [Connection] = []
         swap(&connections, &unflushed)
         for connection in connections { connection.flush() }
@@ -336,12 +337,13 @@ final class LoopServer: @unchecked Sendable {
         if unflushed.isEmpty { swap(&connections, &unflushed) }
     }
 
-    /// Whether a complete request has to wait for its turn, unless it is one of Kakao's servers, which do not wait.
-    var isShortOfTime: Bool { !waiting.isEmpty || !loop.hasTime }
+    /// The number of connections that wait for their turn.
+    var waitingCount: Int { waiting.count }
 
-    /// Lets a connection wait for its turn (``Connection/takeTurn()``), in which the networks of the clients share the loop's time.
-    func letWait(_ connection: Connection, for request: Request) {
-        waiting.append(connection, of: request.clientAddress.network)
+    /// Lets a connection wait for its turn (``Connection/takeTurn()``). The networks of the clients share the loop's time.
+    func letWait(_ connection: Connection, of network: SocketAddress.Network) {
+        waiting.append(connection, of: network)
+        loop.add(self)
     }
 
     func closed(_ connection: Connection) {
@@ -375,9 +377,6 @@ final class LoopServer: @unchecked Sendable {
 
     private func finishShutDown() {
         guard !whenEmpty.isEmpty else { return }
-        if let hook { loop.removeEndOfTickHook(hook) }
-        hook = nil
-        loop.remove(self)
         // A connection that closed after its last output may still be in it, and it holds this server.
         unflushed = []
         for done in whenEmpty { done() }
@@ -392,15 +391,17 @@ final class LoopServer: @unchecked Sendable {
 }
 
 extension LoopServer: WaitingWork {
-    var isWaiting: Bool { !waiting.isEmpty }
-
-    /// Calls the handler of the request whose turn it is.
-    func runNext() {
-        guard let (connection, network) = waiting.popNext() else { return }
-        let start = MonotonicTime.now
-        connection.takeTurn()
-        loop.runJobs()
-        waiting.charge(.now - start, to: network)
+    /// Lets the connection whose turn it is go on. Those that have closed meanwhile take no turn.
+    func runNext() -> Bool {
+        while let (connection, network) = waiting.popNext() {
+            guard connection.isOpen else { continue }
+            let start = MonotonicTime.now
+            connection.takeTurn()
+            loop.runJobs()
+            waiting.charge(.now - start, to: network)
+            break
+        }
+        return !waiting.isEmpty
     }
 }
 

@@ -43,7 +43,8 @@ actor PipelinedConnection {
     private var progressedAt: UInt64 = 0
     private let connection: ReconnectingConnection
     private var lastError = PostgresError(.unavailable)
-    private var hook: EndOfTickHook?
+    /// Whether the end of the tick sends the waiting commands.
+    private var sendsAtEndOfTick = false
     private var waitTimer: TimerID?
     private var isDraining = false
     private var whenIdle: [@Sendable () -> Void] = []
@@ -86,9 +87,6 @@ actor PipelinedConnection {
     // MARK: Life
 
     func start() {
-        if kind == .reads, hook == nil {
-            hook = loop.addEndOfTickHook { self.assumeIsolated { $0.sendWaiting() } }
-        }
         connection.start { event in self.assumeIsolated { $0.happened(event) } }
     }
 
@@ -102,8 +100,6 @@ actor PipelinedConnection {
     func close() {
         connection.close(PostgresError(.connectionLost, detail: "the pool has been shut down"))
         lastError = PostgresError(.unavailable, detail: "the pool has been shut down")
-        if let hook { loop.removeEndOfTickHook(hook) }
-        hook = nil
         loop.cancel(waitTimer.take())
         failWaiting(lastError)
     }
@@ -121,8 +117,21 @@ actor PipelinedConnection {
             return command.fail(.overloaded, "\(waiting.count) statements are waiting")
         }
         waiting.append(command)
-        if kind == .writes { sendWaiting() }
+        sendSoon()
         watchWaiting()
+    }
+
+    /// Sends waiting commands: writes now, reads at the end of the tick, together.
+    private func sendSoon() {
+        guard kind == .reads else { return sendWaiting() }
+        guard !waiting.isEmpty, !sendsAtEndOfTick else { return }
+        sendsAtEndOfTick = true
+        loop.atEndOfTick {
+            self.assumeIsolated { pipeline in
+                pipeline.sendsAtEndOfTick = false
+                pipeline.sendWaiting()
+            }
+        }
     }
 
     /// Sends waiting commands while the pipeline has room.
@@ -165,7 +174,7 @@ actor PipelinedConnection {
         case .aborted:
             command.fail(.connectionLost, "aborted by the failure of an earlier command")
         }
-        if kind == .writes { sendWaiting() }
+        sendSoon()
         checkIdle()
     }
 

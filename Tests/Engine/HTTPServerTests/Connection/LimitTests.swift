@@ -94,7 +94,11 @@ struct LimitTests {
 
     @Test("At the limit, the longest idle connection is closed, however many hold theirs", arguments: [1, 2])
     func eviction(loops: Int) async throws {
-        try await withServer(settings { $0.maximumConnections = 4 }, loops: loops, routes: routes) { server in
+        let limits = settings { settings in
+            settings.maximumConnections = 4
+            settings.shortestIdleTime = .zero
+        }
+        try await withServer(limits, loops: loops, routes: routes) { server in
             let busy = try server.connect()
             #expect(try await busy.exchange(get).text == "a")
             try await busy.send(Self.begun)
@@ -102,6 +106,23 @@ struct LimitTests {
             try await expectEvictions(server, places: 3, isExact: loops == 1)
             #expect(try await busy.exchange("2").text == "12")
             #expect(await server.server.connections().evicted == 17)
+        }
+    }
+
+    @Test("At the limit, a connection that became idle a moment ago is not closed: its next request may be on its way")
+    func newlyIdle() async throws {
+        let limits = settings { settings in
+            settings.maximumConnections = 1
+            settings.shortestIdleTime = .seconds(3600)
+        }
+        try await withServer(limits, routes: routes) { server in
+            let client = try server.connect()
+            #expect(try await client.exchange(get).text == "a")
+            let waiting = try server.connect()
+            try await waiting.send(get)
+            for _ in 0..<10 { #expect(try await client.exchange(get).text == "a") }
+            #expect(!waiting.hasInput)
+            #expect(await server.server.connections().evicted == 0)
         }
     }
 

@@ -34,9 +34,11 @@ final class RawClient: Sendable {
 
     /// Connects to the loopback address.
     ///
-    /// - Parameter receiveBuffer: The size of the kernel's receive buffer in bytes; `nil` for the kernel's choice.
-    init(port: Int, receiveBuffer: Int32? = nil) throws {
-        let number = try LoopbackSocket.connect(to: UInt16(port)) { number in
+    /// - Parameters:
+    ///   - source: The last byte of the client's address, 127.0.0.x.
+    ///   - receiveBuffer: The size of the kernel's receive buffer in bytes; `nil` for the kernel's choice.
+    init(port: Int, from source: UInt8 = 1, receiveBuffer: Int32? = nil) throws {
+        let number = try LoopbackSocket.connect(to: UInt16(port), from: source) { number in
             if var size = receiveBuffer {
                 setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
             }

@@ -11,8 +11,8 @@ struct TestServer: Sendable {
 
     var port: Int { server.port }
 
-    func connect(receiveBuffer: Int32? = nil) throws -> RawClient {
-        try RawClient(port: port, receiveBuffer: receiveBuffer)
+    func connect(from source: UInt8 = 1, receiveBuffer: Int32? = nil) throws -> RawClient {
+        try RawClient(port: port, from: source, receiveBuffer: receiveBuffer)
     }
 }
 
