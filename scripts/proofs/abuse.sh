@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Slow clients, too many connections, bad TLS, expensive requests and strangers keep no other client from being served, and store little.
 #
-# usage: scripts/prove abuse [slow|descriptors|crowd|idle|tls|cpu|templates|logins|events|rows]
+# usage: scripts/prove abuse [slow|descriptors|crowd|idle|tls|cpu|templates|rejected|logins|events|rows]
 #
 # Attacks the release build.
 #
@@ -19,20 +19,22 @@
 #                 a media type whose worst bodies are not known (scripts/proofs/abuse/bodies.py). Takes 4 minutes.
 #   templates     eight users of an app send the worst templates, the requests of a minute at once, while Kakao makes 30
 #                 calls a second: 99 % of the calls within 100 ms.
+#   rejected      one address sends 64 KiB of rejected requests on each of 250 connections, again and again, while Kakao makes
+#                 30 calls a second: 99 % of the calls within 100 ms.
 #   logins        invented codes at /login/kakao/callback, with one cookie, and with a login for each code. Registrations are
 #                 served meanwhile, and logins in two tabs succeed; few calls reach Kakao, and the log has few lines.
 #   events        forged account events: none is stored, and Kakao's keys are fetched rarely. Calls from Kakao are served.
 #   rows          one stranger's address, one user's app and one phone do their worst for 20 s, while Kakao confirms no
 #                 withdrawal. No table grows, and no webhooks are sent, beyond the bounds of docs/threat-model.md.
 #
-# Runs all of them unless one is named, which takes 14 minutes. `ulimit -Hn` must be at least 30,000. The slow readers
+# Runs all of them unless one is named, which takes 15 minutes. `ulimit -Hn` must be at least 30,000. The slow readers
 # drive the kernel's memory for TCP to its limit (net.ipv4.tcp_mem) for some seconds: run nothing else of value on the
 # machine.
 
 parts=("$@")
 case "$*" in
-    '') parts=(slow descriptors crowd idle tls cpu templates logins events rows) ;;
-    slow | descriptors | crowd | idle | tls | cpu | templates | logins | events | rows) ;;
+    '') parts=(slow descriptors crowd idle tls cpu templates rejected logins events rows) ;;
+    slow | descriptors | crowd | idle | tls | cpu | templates | rejected | logins | events | rows) ;;
     *) fail "there is no attack $*; see --help" ;;
 esac
 
@@ -304,7 +306,7 @@ tls() {
     stop secure
 }
 
-# MARK: cpu, templates
+# MARK: cpu, templates, rejected
 
 # serve_everything NAME [SETTING=VALUE ...]: starts a server that offers all operations, with the sandbox as Kakao. Exports
 # $SERVER_URL, and sets $feedback, its feedback secret.
@@ -332,6 +334,13 @@ templates() {
     serve_everything templated
     python3 scripts/proofs/abuse/templates.py 10 100 || fail "Kakao's calls were held back"
     stop templated
+}
+
+rejected() {
+    say "rejected: one address sends as many rejected requests as it can"
+    serve_everything rejecting
+    python3 scripts/proofs/abuse/rejected.py 10 100 || fail "Kakao's calls were held back"
+    stop rejecting
 }
 
 # MARK: rows

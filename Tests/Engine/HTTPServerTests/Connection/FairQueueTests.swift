@@ -54,6 +54,16 @@ struct FairQueueTests {
         #expect(Self.drain(&queue) { _ in .microseconds(400) } == "a1 a2 a3 b1")
     }
 
+    @Test("The networks of an IPv6 site share its turn, one element of each after the other")
+    func sites() throws {
+        func network(_ address: String) throws -> SocketAddress.Network { try #require(SocketAddress(address)).network }
+        var queue = FairQueue<String>()
+        for name in ["a1", "a2", "a3"] { queue.append(name, of: try network("2001:db8:1:1::1")) }
+        queue.append("b1", of: try network("2001:db8:1:2::1"))
+        for name in ["c1", "c2"] { queue.append(name, of: try network("2001:db8:2:1::1")) }
+        #expect(Self.drain(&queue) { _ in .milliseconds(1) } == "a1 c1 b1 c2 a2 a3")
+    }
+
     @Test("A network that comes back after each element has still used its time; it owes nothing when nothing waits")
     func debt() throws {
         var queue = FairQueue<String>()

@@ -111,6 +111,9 @@ struct AccessLogTests {
             ("/a/kps_0123", "/a/***"), ("/x/kps_/y", "/x/***/y"), ("/x/%6bps_0123", "***"),
             ("/x/0123456789abcdef01234567", "/x/***"), ("/0123456789abcdef01234567/y", "/***/y"),
             ("/x/0123456789abcdef0123456", "/x/0123456789abcdef0123456"),
+            // Only the beginning of a long path is shown.
+            ("/x/" + String(repeating: "y", count: 500), "/x/***"),
+            (String(repeating: "/a", count: 300) + "/topsecret", String(repeating: "/a", count: 199) + "/***"),
         ]
     )
     func maskedAnywhere(path: String, logged: String) async throws {
