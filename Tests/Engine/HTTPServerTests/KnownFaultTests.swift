@@ -256,17 +256,10 @@ struct KnownFaultTests {
         let loop = try #require(notes.loop.withLock { $0 })
         return await withCheckedContinuation { continuation in
             loop.execute {
-                let start = processorTime()
-                loop.schedule(after: duration) { continuation.resume(returning: processorTime() - start) }
+                let start = ProcessorTime.ofThread
+                loop.schedule(after: duration) { continuation.resume(returning: ProcessorTime.ofThread - start) }
             }
         }
-    }
-
-    /// The processor time of the calling thread.
-    private func processorTime() -> Duration {
-        var time = timespec()
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
     // MARK: Connections that end

@@ -395,10 +395,10 @@ extension LoopServer: WaitingWork {
     func runNext() -> Bool {
         while let (connection, network) = waiting.popNext() {
             guard connection.isOpen else { continue }
-            let start = MonotonicTime.now
+            let start = ProcessorTime.ofThread
             connection.takeTurn()
             loop.runJobs()
-            waiting.charge(.now - start, to: network)
+            waiting.charge(ProcessorTime.ofThread - start, to: network)
             break
         }
         return !waiting.isEmpty

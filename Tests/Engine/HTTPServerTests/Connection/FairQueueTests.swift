@@ -82,12 +82,19 @@ struct FairQueueTests {
         #expect(queue.popNext()?.element == "a3")
     }
 
-    @Test("The time for which the process was stopped is not a network's")
-    func stopped() throws {
+    @Test("A new network comes before those that have had a turn, but not again before they have had another")
+    func new() throws {
         var queue = FairQueue<String>()
-        for name in ["a1", "a2"] { queue.append(name, of: try Self.network(1)) }
-        for number in 1...30 { queue.append("b\(number)", of: try Self.network(2)) }
-        let order = Self.drain(&queue) { $0.hasPrefix("a") ? .seconds(3600) : .milliseconds(1) }
-        #expect(order.contains("b20 a2 b21"))
+        let (a, b, c) = (try Self.network(1), try Self.network(2), try Self.network(3))
+        for name in ["a1", "a2", "a3"] { queue.append(name, of: a) }
+        for name in ["b1", "b2", "b3"] { queue.append(name, of: b) }
+        var order: [String] = []
+        while let (element, network) = queue.popNext() {
+            order.append(element)
+            queue.charge(network == c ? .microseconds(10) : .milliseconds(1), to: network)
+            if element == "b1" { queue.append("c1", of: c) }
+            if element == "a2" { queue.append("c2", of: c) }
+        }
+        #expect(order == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3"])
     }
 }

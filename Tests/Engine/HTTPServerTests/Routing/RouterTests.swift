@@ -39,7 +39,8 @@ struct RouterTests {
             ("/v1/pushes/", "not found"),
             ("/v1/pushes//", "not found"), ("//v1/pushes", "not found"), ("/V1/pushes", "not found"),
             ("*", "not found"),
-            ("/v1/pushes/7/8", "not found"), ("/v1/pushes/7/pause/8/9", "not found"), ("/v1/pushes/{id}", "found id={id}"), ("/v1/%70ushes", "not found"),
+            ("/v1/pushes/7/8", "not found"), ("/v1/pushes/7/pause/8/9", "not found"),
+            ("/v1/pushes/{id}", "found id={id}"), ("/v1/%70ushes", "not found"),
         ]
     )
     func paths(path: String, outcome: String) throws {
