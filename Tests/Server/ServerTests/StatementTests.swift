@@ -174,7 +174,7 @@ import Testing
             ListDevicesForExport(after: nil, limit: 1),
             ReadTransactionTime(),
             ApplyImportedDevices(after: 0, limit: 1, start: now),
-            FindContestedTokens(after: 0, last: 1, limit: 1),
+            FindContestedTokens(after: 0, last: 1, limit: 1, soleTransaction: nil),
             WithdrawContestedDevices(tokens: ["t"]),
             ReleaseImportedDevices(limit: 1, perSecond: 1, seconds: 1),
             FindLostDevices(changes: [change]),

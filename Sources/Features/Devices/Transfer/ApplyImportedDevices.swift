@@ -190,7 +190,10 @@ struct ApplyImportedDevices: PostgresStatement {
             (SELECT max(line) FROM step),
             (SELECT count(*) FROM created),
             (SELECT count(*) FROM updated),
-            (SELECT count(*) FROM displaced)
+            (SELECT count(*) FROM displaced),
+            pg_current_xact_id()::text::bigint,
+            -- No transaction that writes was in progress, and none began before this one wrote.
+            pg_snapshot_xmin(pg_current_snapshot()) = pg_current_xact_id()
         """
 
     /// The line after which the step begins.
@@ -201,9 +204,31 @@ struct ApplyImportedDevices: PostgresStatement {
 
     var parameters: [PostgresValue] { [.int64(after), .timestamp(start), .int64(limit)] }
 
-    /// The last line of the step, `nil` if there was none, and the numbers of devices.
-    static func decode(_ row: PostgresRow) throws -> (last: Int64?, created: Int64, updated: Int64, displaced: Int64) {
-        try row.decode(Int64?.self, Int64.self, Int64.self, Int64.self)
+    /// The outcome of a step.
+    struct Row: Sendable {
+        /// The last line of the step; `nil` if there was none.
+        let last: Int64?
+        let created: Int64
+        let updated: Int64
+        let displaced: Int64
+        let transaction: Int64
+        let isFirst: Bool
+
+        /// See ``FindContestedTokens/soleTransaction``.
+        var soleTransaction: Int64? { isFirst ? transaction : nil }
+    }
+
+    static func decode(_ row: PostgresRow) throws -> Row {
+        try row.decode { column in
+            Row(
+                last: try column.next(),
+                created: try column.next(),
+                updated: try column.next(),
+                displaced: try column.next(),
+                transaction: try column.next(),
+                isFirst: try column.next()
+            )
+        }
     }
 }
 
@@ -211,7 +236,8 @@ struct ApplyImportedDevices: PostgresStatement {
 ///
 /// A registration and a step whose transactions overlap do not see each other, and one token may then have two devices.
 /// This statement begins after the step is committed. Either it sees the registration, or the later confirmation of the
-/// registration sees both devices.
+/// registration sees both devices. If no other transaction has written between the beginning of the step and of this statement, as
+/// the numbers of transactions show, there is nothing to look for.
 struct FindContestedTokens: PostgresStatement {
     static let sql: SQL = """
         SELECT device.push_token
@@ -220,6 +246,10 @@ struct FindContestedTokens: PostgresStatement {
             FROM device_import
             WHERE line > $1
                 AND line <= $2
+                AND (
+                    $4::bigint IS NULL
+                    OR pg_snapshot_xmax(pg_current_snapshot())::text::bigint > $4 + 1
+                )
             LIMIT $3
         ) AS step
         CROSS JOIN LATERAL (
@@ -235,8 +265,10 @@ struct FindContestedTokens: PostgresStatement {
     let after: Int64
     let last: Int64
     let limit: Int64
+    /// The number of the step's transaction, if none that writes was in progress when it began.
+    let soleTransaction: Int64?
 
-    var parameters: [PostgresValue] { [.int64(after), .int64(last), .int64(limit)] }
+    var parameters: [PostgresValue] { [.int64(after), .int64(last), .int64(limit), .int64(soleTransaction)] }
     static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }
 

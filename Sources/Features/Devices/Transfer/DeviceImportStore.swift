@@ -161,7 +161,14 @@ struct DeviceImportStore: Sendable {
         result.created += step.created
         result.updated += step.updated
         result.displaced += step.displaced
-        let contested = try await session.query(FindContestedTokens(after: position, last: last, limit: Self.step))
+        let contested = try await session.query(
+            FindContestedTokens(
+                after: position,
+                last: last,
+                limit: Self.step,
+                soleTransaction: step.soleTransaction
+            )
+        )
         if !contested.isEmpty {
             let withdraw = WithdrawContestedDevices(tokens: contested)
             result.displaced += Int64(try await retryingConflicts { try await session.query(withdraw) as Int })
