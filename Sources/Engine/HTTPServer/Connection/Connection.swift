@@ -480,9 +480,9 @@ final class Connection: @unchecked Sendable {
 
     // MARK: End
 
-    /// Begins a graceful shutdown: the current request is the last.
+    /// Begins a graceful shutdown: the current request is the last, or else one that has arrived and is not read yet.
     func shutDown() {
-        perform(state.shutDown())
+        perform(state.shutDown(hasArrived: !input.isEmpty || isWaitingForTurn || hasUnreadInput))
         settle()
     }
 

@@ -369,9 +369,11 @@ final class ConnectionState {
     }
 
     /// Begins a graceful shutdown: the current request is the last.
-    func shutDown() -> Action {
+    ///
+    /// - Parameter hasArrived: Whether the next request has arrived, or a part of it. Then that one is the last.
+    func shutDown(hasArrived: Bool) -> Action {
         isClosing = true
-        guard case .idle = state else { return .needsInput }
+        guard case .idle = state, !hasArrived else { return .needsInput }
         return shut()
     }
 }

@@ -37,7 +37,7 @@ private struct Transcript {
     mutating func answered() -> String { state.answered().text }
     mutating func peerClosed() -> String { state.peerClosed().text }
     mutating func timedOut() -> String { state.timedOut().text }
-    mutating func shutDown() -> String { state.shutDown().text }
+    mutating func shutDown(hasArrived: Bool = false) -> String { state.shutDown(hasArrived: hasArrived).text }
     var unread: Int { input.count }
 }
 
@@ -351,6 +351,14 @@ struct ConnectionStateTests {
         var connection = Transcript()
         #expect(connection.shutDown() == "linger")
         #expect(connection.read(get) == "needs input")
+    }
+
+    @Test("A shutdown lets a request that has arrived but is not read yet be the last one")
+    func shutDownArrived() {
+        var connection = Transcript()
+        #expect(connection.shutDown(hasArrived: true) == "needs input")
+        #expect(connection.read(get) == "decide /a")
+        #expect(connection.answered() == "linger")
     }
 
     @Test("A shutdown lets the current request finish as the last one")

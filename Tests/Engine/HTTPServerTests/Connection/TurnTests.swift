@@ -188,7 +188,10 @@ struct TurnTests {
         #expect(scene.served.withLock { $0 } == ["a", "b"])
     }
 
-    @Test("Requests that wait are served in order on their connection, and during a shutdown", arguments: Path.allCases)
+    @Test(
+        "Requests that wait or are unread are served in order, also when the server shuts down",
+        arguments: Path.allCases
+    )
     func shutdown(path: Path) async throws {
         let scene = Scene()
         try await withServer(path.settings, routes: scene.routes) { server in
@@ -198,13 +201,14 @@ struct TurnTests {
             try await scene.hold(holder)
             try await first.send(Self.get("/work/a", from: 2))
             try await second.send(Self.get("/work/b", from: 3) + Self.get("/work/c", from: 3))
-            async let end: Void = server.server.shutdown(within: .seconds(60))
+            // The loop comes to this after it has noticed the requests.
+            let part = server.server.loopServers[0]
+            part.loop.execute { part.shutDown {} }
             scene.release()
             #expect(try await first.receive().status == 200)
             #expect(try await second.receive().status == 200)
-            await end
+            #expect(try await second.receiveToEnd() == "")
         }
-        let served = scene.served.withLock { $0 }
-        #expect(served.starts(with: ["a", "b"]), "\(served)")
+        #expect(scene.served.withLock { $0 } == ["a", "b"])
     }
 }
