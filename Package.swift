@@ -124,8 +124,8 @@ let package = Package(
         target(
             "Service/Runtime",
             [
-                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
-                "Schemas", httpTypes, logging, serviceLifecycle,
+                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "LogOutput",
+                "Postgres", "Schemas", httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(

@@ -120,6 +120,7 @@ package struct KakaoClient: Sendable {
                 KakaoCallReport(
                     name: operation.name,
                     family: operation.family,
+                    budget: budget,
                     credential: credential,
                     duration: duration,
                     error: error
@@ -218,6 +219,7 @@ package struct KakaoCallReport: Sendable {
     /// The name of the call: see ``KakaoOperation/name``.
     package let name: String
     package let family: KakaoFamily
+    package let budget: KakaoBudget
     package let credential: KakaoCredential.Kind
     /// The time since the call was requested, including the wait for a connection.
     package let duration: Duration

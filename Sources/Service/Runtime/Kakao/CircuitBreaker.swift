@@ -2,14 +2,14 @@ import EventLoop
 import KakaoAPI
 
 /// Calls to Kakao that are held back together while Kakao refuses them, or while something else responds in its place.
-package enum KakaoCircuit: Sendable {
+package enum KakaoCircuit: Sendable, CaseIterable {
     /// The sending of pushes.
     case pushes
     /// The registration of push tokens.
     case registrations
     /// The deregistration of push tokens.
     case deregistrations
-    /// The sending of KakaoTalk messages.
+    /// The sending of stored KakaoTalk messages.
     case messages
 
     private static let byCall: [String: KakaoCircuit] = {
@@ -25,9 +25,13 @@ package enum KakaoCircuit: Sendable {
         return circuits
     }()
 
-    /// The circuit of a call with this name; `nil` for a call that is never held back.
-    init?(call name: String) {
-        guard let circuit = Self.byCall[name] else { return nil }
+    /// The circuit of a call; `nil` for a call that is never held back, and says nothing about those that are.
+    ///
+    /// A message that a user's app sends through the relay has that user's token and content, of which a gateway may block some.
+    init?(_ call: KakaoCallReport) {
+        guard let circuit = Self.byCall[call.name], circuit != .messages || call.budget == .background else {
+            return nil
+        }
         self = circuit
     }
 }

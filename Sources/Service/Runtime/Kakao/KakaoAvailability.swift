@@ -2,6 +2,7 @@ import EventLoop
 package import FoundationEssentials
 package import KakaoAPI
 import Locking
+import LogOutput
 package import Logging
 import Synchronization
 
@@ -58,10 +59,21 @@ package final class KakaoAvailability: Sendable {
     private let isKnown = Atomic<Bool>(false)
     private let observers = Locked<[@Sendable () -> Void]>([])
     private let quotaWaitEnd = Locked(MonotonicTime.now)
-    private let logger: Logger
+    private let lines: [KakaoCircuit: Lines]
+
+    /// The log lines about a circuit, which may change with each call.
+    private struct Lines {
+        let rejected, intercepted, accepted: RepeatedLine
+
+        init(_ logger: Logger) {
+            rejected = RepeatedLine(logger, .critical)
+            intercepted = RepeatedLine(logger, .warning)
+            accepted = RepeatedLine(logger, .notice)
+        }
+    }
 
     package init(logger: Logger) {
-        self.logger = logger
+        lines = Dictionary(uniqueKeysWithValues: KakaoCircuit.allCases.map { ($0, Lines(logger)) })
     }
 
     /// The circuits of the senders.
@@ -150,7 +162,7 @@ package final class KakaoAvailability: Sendable {
     /// Records a call that has ended, and whether Kakao accepts the Admin key. Callable from anywhere.
     package func record(_ call: KakaoCallReport) {
         // A key may be allowed to make some calls only, so that one call says nothing about another.
-        if let circuit = KakaoCircuit(call: call.name) { record(call.error, in: circuit) }
+        if let circuit = KakaoCircuit(call) { record(call.error, in: circuit) }
         let now = Date()
         let outcome = KakaoOutcome(call.error)
         let isAnswered =
@@ -201,14 +213,17 @@ package final class KakaoAvailability: Sendable {
         }
         switch (before.cause, after.cause) {
         case (let old, .refused(let reason)?) where old != after.cause:
-            logger.critical("Kakao calls rejected: check the Admin key and the app", metadata: ["kakao": "\(reason)"])
+            lines[circuit]?.rejected.write(
+                "Kakao calls rejected: check the Admin key and the app",
+                ["kakao": "\(reason)"]
+            )
         case (nil, .unrecognized(let reason)?):
-            logger.warning(
+            lines[circuit]?.intercepted.write(
                 "Something else responds in Kakao's place",
-                metadata: ["circuit": "\(circuit)", "kakao": "\(reason)"]
+                ["circuit": "\(circuit)", "kakao": "\(reason)"]
             )
         case (_?, nil):
-            logger.notice("Kakao calls accepted again", metadata: ["circuit": "\(circuit)"])
+            lines[circuit]?.accepted.write("Kakao calls accepted again", ["circuit": "\(circuit)"])
         default: break
         }
         if Self.senders.contains(circuit), error == nil || after.isHalted || before.isHalted {

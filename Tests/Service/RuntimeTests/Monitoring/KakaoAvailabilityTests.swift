@@ -1,4 +1,5 @@
 import Logging
+import TestSupport
 import Testing
 
 @testable import KakaoAPI
@@ -14,7 +15,14 @@ import Testing
     private static let invalid = KakaoError(kind: .refused(status: 400, code: .invalidParameter, message: ""))
 
     private static func push(_ name: String, _ error: KakaoError?) -> KakaoCallReport {
-        KakaoCallReport(name: name, family: .push, credential: .adminKey, duration: .zero, error: error)
+        KakaoCallReport(
+            name: name,
+            family: .push,
+            budget: .requests,
+            credential: .adminKey,
+            duration: .zero,
+            error: error
+        )
     }
 
     @Test("Only a success of the call that was refused ends its halt")
@@ -51,6 +59,41 @@ import Testing
         #expect(availability.drainAnsweredCalls() == 0)
         availability.record(Self.push(SendPush.name, Self.invalid))
         #expect(availability.senderState == .running && availability.kakaoState == .reachable)
+    }
+
+    @Test("A message that a user's app sends says nothing about those that the server sends")
+    func relayedMessage() {
+        let availability = KakaoAvailability(logger: Self.logger)
+        func message(_ budget: KakaoBudget, _ error: KakaoError?) -> KakaoCallReport {
+            KakaoCallReport(
+                name: SendDefaultMemo.name,
+                family: .talk,
+                budget: budget,
+                credential: .userToken,
+                duration: .zero,
+                error: error
+            )
+        }
+        availability.record(message(.requests, Self.foreign))
+        #expect(availability.admits(.messages) && availability.senderState == .running)
+        availability.record(message(.background, Self.foreign))
+        #expect(!availability.admits(.messages) && availability.senderState == .waiting)
+        availability.record(message(.requests, nil))
+        #expect(!availability.admits(.messages))
+        availability.record(message(.background, nil))
+        #expect(availability.admits(.messages))
+    }
+
+    @Test("Calls that fail and succeed by turns write one line of a kind a second")
+    func lines() {
+        let log = CollectedLog()
+        let availability = KakaoAvailability(logger: log.logger)
+        let start = ContinuousClock.now
+        for _ in 0..<1000 {
+            for error in [Self.foreign, nil] { availability.record(Self.push(SendPush.name, error)) }
+        }
+        let seconds = Int((ContinuousClock.now - start).components.seconds) + 1
+        #expect((2...2 * (seconds + 1)).contains(log.lines.count))
     }
 
     @Test("While a circuit is open, one call after the other finds out whether calls succeed, ever more rarely")
@@ -104,6 +147,7 @@ import Testing
         KakaoCallReport(
             name: "oauth_token",
             family: family,
+            budget: .requests,
             credential: .none,
             duration: .zero,
             error: KakaoError(

@@ -11,7 +11,14 @@ import Testing
     private static let duration = "kakao_push_kakao_request_duration_seconds"
 
     private static func report(_ duration: Duration, error: KakaoError? = nil) -> KakaoCallReport {
-        KakaoCallReport(name: "push_send", family: .push, credential: .adminKey, duration: duration, error: error)
+        KakaoCallReport(
+            name: "push_send",
+            family: .push,
+            budget: .requests,
+            credential: .adminKey,
+            duration: duration,
+            error: error
+        )
     }
 
     private static func exposition(_ metrics: KakaoMetrics) throws -> Exposition {
