@@ -60,6 +60,9 @@ import Testing
             )
             #expect(wrong.status == 400)
             #expect(wrong.field == "redirect_uri")
+            // It says nothing about the app, and raises no alarm.
+            let labels = ["api": "oauth_token", "outcome": "halt"]
+            #expect(try await service.api.metrics().value("kakao_push_kakao_requests_total", labels) == 0)
             // The claim was released.
             #expect(try await service.api.post("/v1/login/code", json: Self.body(code)).status == 200)
 

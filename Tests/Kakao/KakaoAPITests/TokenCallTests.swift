@@ -205,7 +205,7 @@ import Testing
             Row(400, "invalid_request", "KOE207", .fail),
             Row(400, nil, "KOE237", .wait), Row(400, "invalid_request", "KOE237", .wait),
             Row(429, nil, "KOE237", .wait),
-            Row(400, "invalid_grant", "KOE303", .halt),
+            Row(400, "invalid_grant", "KOE303", .logIn),
             Row(400, "unsupported_grant_type", "KOE310", .halt),
             Row(400, "invalid_grant", "KOE319", .logIn), Row(400, "invalid_grant", "KOE320", .logIn),
             Row(400, "invalid_grant", "KOE322", .logIn),

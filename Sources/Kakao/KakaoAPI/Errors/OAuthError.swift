@@ -38,8 +38,10 @@ package struct OAuthError: Sendable, Hashable {
         case "KOE003": return .retry
         case "KOE237": return .wait
         // The app's settings or this server's are wrong. The tokens of its users may still be valid.
-        case "KOE009", "KOE010", "KOE101", "KOE303", "KOE310": return .halt
-        case "KOE319", "KOE320", "KOE322": return .logIn
+        case "KOE009", "KOE010", "KOE101", "KOE310": return .halt
+        // A stranger can return from a login with a code that was issued for another redirect URI of the app (KOE303): it says
+        // nothing about the settings, as another code does not.
+        case "KOE303", "KOE319", "KOE320", "KOE322": return .logIn
         default: break
         }
         switch error {
