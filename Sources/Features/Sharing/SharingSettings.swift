@@ -57,14 +57,14 @@ package struct SharingSettings: SettingsGroup {
                 \.visitsPerMinutePerAddress,
                 .limit,
                 reloadable: true,
-                "visits of landing addresses from each IPv4 address or IPv6 /64, beyond which the response is 429; 0: no limit ([rate limits](#rate-limits))"
+                "visits of landing addresses whose share has to be looked up in the database, from each IPv4 address or IPv6 /64, beyond which the response is 429; 0: no limit ([rate limits](#rate-limits))"
             ),
             Setting(
                 "sharing.counted_visits_per_minute_per_address",
                 \.countedVisitsPerMinutePerAddress,
                 .limit,
                 reloadable: true,
-                "those of them that are stored and counted; further ones are redirected all the same; 0: no limit ([sharing](sharing.md#read-what-shares-led-to))"
+                "visits from each of them that are stored and counted; further ones are redirected all the same; 0: no limit ([sharing](sharing.md#read-what-shares-led-to))"
             ),
         ] + ImageSettings.settings.map { $0.of(\.images) }
 

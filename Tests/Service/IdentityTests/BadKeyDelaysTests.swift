@@ -61,4 +61,20 @@ import Testing
         for number in 0..<50_000 { delays.recordInvalidKey(from: try Self.network(number), at: Self.start) }
         #expect(delays.count <= BadKeyDelays.maximumAddresses)
     }
+
+    @Test("An IPv6 site has four times the invalid keys of a network, however many networks it has")
+    func site() throws {
+        let delays = BadKeyDelays()
+        func network(_ number: Int) throws -> SocketAddress.Network {
+            try #require(SocketAddress("2001:db8:1:\(number)::1")).network
+        }
+        for number in 1...19 {
+            delays.recordInvalidKey(from: try network(number), at: Self.start)
+            #expect(delays.wait(try network(number), at: Self.start) == nil)
+        }
+        delays.recordInvalidKey(from: try network(20), at: Self.start)
+        #expect(delays.wait(try network(21), at: Self.start) == .seconds(1))
+        let other = try #require(SocketAddress("2001:db8:2:1::1")).network
+        #expect(delays.wait(other, at: Self.start) == nil)
+    }
 }

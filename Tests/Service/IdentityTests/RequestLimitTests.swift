@@ -1,4 +1,6 @@
 import EventLoop
+import Logging
+import Net
 import Testing
 
 @testable import Identity
@@ -74,5 +76,20 @@ import Testing
         #expect(limit.count <= RequestLimit<Int>.maximumBuckets)
         #expect(limit.take(from: -1, at: Self.start) != nil)
         #expect(limit.take(from: 199_999, at: Self.start) != nil)
+    }
+
+    @Test("An IPv6 site has four times the limit of a network, however many networks it has")
+    func site() throws {
+        func network(_ site: Int, _ number: Int) throws -> SocketAddress.Network {
+            try #require(SocketAddress("2001:db8:\(site):\(String(number, radix: 16))::1")).network
+        }
+        let limit = AddressLimit(perMinute: 6, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let allowed = try (1...100).count { limit.take(from: try network(1, $0), at: Self.start) == nil }
+        #expect(allowed == 24)
+        #expect(limit.take(from: try network(1, 101), at: Self.start) == .milliseconds(2500))
+        for _ in 0..<6 { #expect(limit.take(from: try network(2, 1), at: Self.start) == nil) }
+        // What a network sends beyond its limit leaves the others of its site their turns.
+        for _ in 0..<100 { #expect(limit.take(from: try network(2, 1), at: Self.start) != nil) }
+        #expect(limit.take(from: try network(2, 2), at: Self.start) == nil)
     }
 }

@@ -5,10 +5,6 @@ import Synchronization
 /// Counts a server's connections, in total over all loops and per address, and notifies loops that wait for a free
 /// place.
 final class ConnectionLimit: Sendable {
-    /// The connections of an IPv6 /48, in multiples of those of one of its /64: a carrier may serve many phones from one. At most
-    /// a quarter of all connections.
-    private static let addressesPerSite = 4
-
     private struct State {
         var maximum: Int
         var maximumPerAddress: Int?
@@ -18,9 +14,10 @@ final class ConnectionLimit: Sendable {
         /// The same by ``SocketAddress/Network/site``.
         var siteCounts: [SocketAddress.Network: Int] = [:]
 
+        /// At most a quarter of all connections.
         var maximumPerSite: Int {
             let perAddress = maximumPerAddress ?? maximum
-            return max(perAddress, min(perAddress * addressesPerSite, maximum / 4))
+            return max(perAddress, min(perAddress * SocketAddress.Network.networksPerSite, maximum / 4))
         }
 
         var waiting: [@Sendable () -> Void] = []

@@ -19,6 +19,9 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
             isV6 = true
         }
 
+        /// The networks for which a ``site`` counts in limits: a carrier may serve many phones from one.
+        package static let networksPerSite = 4
+
         /// The /48 of an IPv6 network, of which one line may have 256 networks or more; `nil` for IPv4.
         package var site: Network? { isV6 ? Network(v6: bits & ~0xFFFF) : nil }
     }

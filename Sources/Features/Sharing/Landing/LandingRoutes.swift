@@ -38,7 +38,11 @@ struct LandingRoutes: RouteCollection {
         "followShare",
         .get,
         "/s/{id}",
-        .anyone(.limited("Visits, and those of them that are counted, are limited by address.")),
+        .anyone(
+            .limited(
+                "Visits of shares that the server does not know, and visits that are counted, are limited by address. Others are redirected without a query."
+            )
+        ),
         "Counts a visit and redirects to a link of the share.",
         path: [id],
         query: [link],
@@ -52,10 +56,10 @@ struct LandingRoutes: RouteCollection {
     )
 
     @Sendable private func follow(_ call: Call) async throws -> Response {
-        try limits.charge(call.request)
         let number = try Int(call[Self.link])
         let id = try call.identifier(Self.id, orThrow: Self.notFound)
-        guard let links = try await cache.links(of: id, store), number < links.count,
+        let links = try await cache.links(of: id, store) { try limits.chargeLookUp(call.request) }
+        guard let links, number < links.count,
             // A domain may have been removed from the settings since.
             domains.contains(address: links[number])
         else { throw Self.notFound }

@@ -28,11 +28,18 @@ final class ShareCache: Sendable {
     private let state = Locked(State())
 
     /// Returns the links of a share; `nil` if there is no such share.
-    func links(of id: ShareID, _ store: ShareStore, at now: MonotonicTime = .now) async throws -> [String]? {
+    ///
+    /// - Parameter admit: Called before a query. The query is not made if this throws.
+    func links(
+        of id: ShareID,
+        _ store: ShareStore,
+        at now: MonotonicTime = .now,
+        beforeQuery admit: () throws -> Void = {}
+    ) async throws -> [String]? {
         switch entry(of: id, at: now) {
         case .links(let links)?: return links
         case .unknown?: return nil
-        case nil: break
+        case nil: try admit()
         }
         let links = try await store.pool.read(FindShareLinks(id: id)).first
         state.withLock { state in

@@ -60,10 +60,11 @@ package final class RequestLimit<Key: Hashable & Sendable>: Sendable {
 
     /// Takes a request out of a bucket, unless the bucket is empty.
     ///
+    /// - Parameter factor: The number of requests of this key that count as one.
     /// - Returns: `nil` on success, else the time until the bucket holds a request.
-    package func take(from key: Key, at now: MonotonicTime = .now) -> Duration? {
+    package func take(from key: Key, factor: Int = 1, at now: MonotonicTime = .now) -> Duration? {
         state.withLock { state in
-            guard let interval = state.interval else { return nil }
+            guard let interval = state.interval.map({ $0 / factor }) else { return nil }
             let full = max(state.buckets.value(key) ?? now, now) + interval
             let wait = full - now - state.capacity
             guard wait <= .zero else { return wait }
