@@ -306,8 +306,9 @@ let package = Package(
         tests(
             "Service/IdentityTests",
             [
-                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoSandbox",
-                "Net", "Postgres", "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport", httpTypes, logging,
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI",
+                "KakaoSandbox", "Locking", "Net", "Postgres", "Runtime", "Server", "ServiceTesting", "Settings",
+                "TestSupport", httpTypes, logging,
             ]
         ),
         tests(
@@ -318,8 +319,8 @@ let package = Package(
             "Features/AccountsTests",
             [
                 "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON",
-                "KakaoAPI", "KakaoSandbox", "Locking", "Postgres", "Server", "ServiceKit", "ServiceTesting", "Settings",
-                "TestSupport", httpTypes,
+                "KakaoAPI", "KakaoSandbox", "Locking", "Net", "Postgres", "Server", "ServiceKit", "ServiceTesting",
+                "Settings", "TestSupport", httpTypes,
             ]
         ),
         tests(

@@ -21,8 +21,9 @@
 #                 calls a second: 99 % of the calls within 100 ms.
 #   rejected      one address sends 64 KiB of rejected requests on each of 250 connections, again and again, while Kakao makes
 #                 30 calls a second: 99 % of the calls within 100 ms.
-#   logins        invented codes at /login/kakao/callback, with one cookie, and with a login for each code. Registrations are
-#                 served meanwhile, and logins in two tabs succeed; few calls reach Kakao, and the log has few lines.
+#   logins        invented codes at /login/kakao/callback, with one cookie, and with a login for each code, which Kakao rejects,
+#                 answers with the quota of a user, or does not answer. Registrations are served meanwhile, and logins in two
+#                 tabs succeed; few calls reach Kakao, and the log has few lines.
 #   events        forged account events: none is stored, and Kakao's keys are fetched rarely. Calls from Kakao are served.
 #   rows          one stranger's address, one user's app and one phone do their worst for 20 s, while Kakao confirms no
 #                 withdrawal. No table grows, and no webhooks are sent, beyond the bounds of docs/threat-model.md.

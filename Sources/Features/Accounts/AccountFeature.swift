@@ -39,7 +39,10 @@ package struct AccountFeature: Feature {
         self.settings = settings
         vault = settings.vault(appID: server.kakao.appID)
         app = LoginApp { server.kakao }
-        loginCallbacks = LoginCallbacks(settings.loginLimits)
+        loginCallbacks = LoginCallbacks(
+            settings.loginLimits,
+            connections: KakaoBudget.logins.maximumConnections(server.kakao.maximumConcurrentRequests)
+        )
         loginFailures = RepeatedLine(server.logger)
         server.lifecycle.register { [webhooks] in AccountUserObserver(pool: $0.pool, webhooks: webhooks) }
         server.monitoring.register(AccountMonitoring(pool: server.background.pool, counts: counts).report)
@@ -64,6 +67,19 @@ package struct AccountFeature: Feature {
                 logger: server.logger
             )
         }
+    }
+
+    private func exchange(_ loop: LoopServices, _ vault: TokenVault, _ budget: KakaoBudget) -> CodeExchange {
+        CodeExchange(
+            store: AccountStore(pool: loop.pool),
+            vault: vault,
+            kakao: loop.kakao(budget),
+            client: loop.client,
+            app: app,
+            idTokens: server.identity.kakaoTokens,
+            loop: loop.loop,
+            logger: server.logger
+        )
     }
 
     private func unlinker(_ loop: LoopServices, _ budget: KakaoBudget) -> Unlinker {
@@ -94,25 +110,13 @@ package struct AccountFeature: Feature {
         let kakao = loop.kakao(.requests)
         let unlinker = unlinker(loop, .requests)
         let results = vault.map { LoginResultStore(pool: loop.pool, vault: $0) }
-        let exchange = vault.map { vault in
-            CodeExchange(
-                store: store,
-                vault: vault,
-                kakao: loop.kakao(.logins),
-                client: loop.client,
-                app: app,
-                idTokens: server.identity.kakaoTokens,
-                loop: loop.loop,
-                logger: server.logger
-            )
-        }
-        if let vault, let results, let exchange {
+        if let vault, let results {
             routes.add(
                 LoginRoutes(
                     settings: settings,
                     kakao: server.kakao,
                     vault: vault,
-                    exchange: exchange,
+                    exchange: exchange(loop, vault, .logins),
                     results: results,
                     callbacks: loginCallbacks,
                     failures: loginFailures,
@@ -120,7 +124,13 @@ package struct AccountFeature: Feature {
                 )
             )
         }
-        routes.add(TicketRoutes(results: results, exchange: exchange, kakao: loop.kakao(.logins)))
+        routes.add(
+            TicketRoutes(
+                results: results,
+                exchange: vault.map { exchange(loop, $0, .codes) },
+                kakao: loop.kakao(.codes)
+            )
+        )
         routes.add(
             AccountRoutes(
                 store: store,

@@ -16,7 +16,8 @@ package struct AccountSettings: SettingsGroup {
     package var refreshIntervals = RefreshIntervals()
     /// The limits of codes in browsers that Kakao rejects, which tests change.
     package var loginLimits = RejectionPace.Limits(
-        network: RejectionPace.Rate(rejections: 20, inFlight: 32, interval: .milliseconds(200)),
+        // Half of the connections of an event loop, so that one network does not use up all while Kakao is slow.
+        network: RejectionPace.Rate(rejections: 20, inFlight: 4, interval: .milliseconds(200)),
         server: RejectionPace.Rate(rejections: 200, inFlight: 64, interval: .milliseconds(50)),
         // A person who shares an address with an attacker waits behind the attacker's codes: there is room for 75.
         longestWait: .seconds(15)

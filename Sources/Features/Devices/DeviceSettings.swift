@@ -61,7 +61,7 @@ package struct DeviceSettings: SettingsGroup {
             \.requestsPerMinutePerAddress,
             .limit,
             reloadable: true,
-            "such requests from each IPv4 address or IPv6 /64; 0: no limit"
+            "such requests from each IPv4 address or IPv6 /64 with tokens that the server has not verified before; 0: no limit ([rate limits](#rate-limits))"
         ),
     ]
 }

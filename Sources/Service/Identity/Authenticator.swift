@@ -69,41 +69,45 @@ struct Authenticator: Authorizer {
     }
 
     /// Authenticates the caller of an operation on a user: an operator whose key has a scope, or a user's app that sends
-    /// an accepted token as `Bearer TOKEN`. Requests of users are limited by user and by address; requests of operators
-    /// are not limited.
+    /// an accepted token as `Bearer TOKEN`. Requests of users are limited by user; those with tokens that this server has not
+    /// verified before also by address, before any work is spent on them. Requests of operators are not limited.
     ///
     /// - Parameter acceptsAnyToken: Whether tokens other than access tokens of Kakao Login are accepted.
     private func checkUser(_ request: Request, or scope: Scope, acceptsAnyToken: Bool) throws -> PendingCheck? {
         guard let credential = Credential(request) else { throw Self.unauthorized }
-        let digest = SHA256Digest.of(credential.text)
+        let sha256 = SHA256Digest.of(credential.text)
         guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
-            !secrets.value.operatorKey.matches(digest: digest)
+            !secrets.value.operatorKey.matches(digest: sha256)
         else {
-            return try checkKey(digest, .all([scope]), of: request)
+            return try checkKey(sha256, .all([scope]), of: request)
         }
         guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else { throw Self.kakaoTokenRequired }
-        try limits.chargeAddress(of: request)
+        let digest = TokenDigest(sha256)
         if let user = users.cachedUser(of: credential.text, digest) {
-            try admit(user, request)
+            try limits.chargeUser(user.id)
+            request.principal = Caller.user(user)
             return nil
+        }
+        // Strangers who send invented tokens from this address must not keep its users out.
+        let verifiedUser = users.verifiedUser(of: digest)
+        if let verifiedUser {
+            try limits.chargeUser(verifiedUser)
+        } else {
+            try limits.chargeAddress(of: request)
         }
         return {
             let user = try await users.user(
                 of: credential.text,
                 digest,
-                from: request.clientAddress.network,
+                from: verifiedUser == nil ? request.clientAddress.network : nil,
                 kakao,
                 client,
                 on: request.loop
             )
             guard let user else { throw Self.unauthorized }
-            try admit(user, request)
+            if verifiedUser != user.id { try limits.chargeUser(user.id) }
+            request.principal = Caller.user(user)
         }
-    }
-
-    private func admit(_ user: AuthorizedUser, _ request: Request) throws {
-        try limits.chargeUser(user.id)
-        request.principal = Caller.user(user)
     }
 
     private func checkKey(_ digest: [UInt8], _ scopes: Requirement, of request: Request) throws -> PendingCheck? {

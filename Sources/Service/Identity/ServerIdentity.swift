@@ -48,7 +48,7 @@ package struct ServerIdentity: Sendable {
             users: users,
             limits: limits,
             monitoring: monitoring,
-            kakao: loop.kakao(.requests),
+            kakao: loop.kakao(.tokens),
             client: loop.client,
             admitsOperators: admitsOperators
         )

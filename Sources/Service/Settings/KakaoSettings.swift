@@ -127,7 +127,7 @@ package struct KakaoSettings: SettingsGroup {
             "kakao.max_concurrent_requests",
             \.maximumConcurrentRequests,
             .integer(1...1000),
-            "concurrent push requests to Kakao, for each server; each event loop has as many for requests of apps and operators, and a quarter each for logins and for background work"
+            "concurrent push requests to Kakao, for each server; each event loop has as many for requests of apps and operators, as many for look-ups of access tokens, and a quarter each for logins in browsers, for the codes of `POST /v1/login/code`, and for background work"
         ),
         Setting(
             "kakao.requests_per_second",

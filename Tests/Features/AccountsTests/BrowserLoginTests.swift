@@ -1,12 +1,15 @@
 import Crypto
+import EventLoop
 import FoundationEssentials
 import HTTPClient
 import HTTPServer
 import HTTPTypes
 import Identity
 import JSON
+import KakaoAPI
 import KakaoSandbox
 import Locking
+import Net
 import Server
 import ServiceTesting
 import TestSupport
@@ -302,13 +305,31 @@ import Testing
 
     // MARK: Invented codes
 
-    @Test("Invented codes cause few calls and few lines in the log, and logins from other addresses succeed")
-    func invented() async throws {
+    /// What Kakao answers to an invented code: a rejection, or an error that says nothing about it.
+    enum CodeAnswer: CaseIterable {
+        case rejection, userQuota, gateway
+
+        func fault() -> Fault? {
+            guard self != .rejection else { return nil }
+            var fault = Fault(.status)
+            fault.path = "/oauth/token"
+            fault.status = self == .gateway ? 503 : 429
+            if self == .userQuota { fault.oauthError = OAuthError(error: "", code: "KOE237") }
+            return fault
+        }
+    }
+
+    @Test(
+        "Invented codes cause few calls and few lines in the log, whatever Kakao answers, and logins from other addresses succeed",
+        arguments: CodeAnswer.allCases
+    )
+    func invented(answer: CodeAnswer) async throws {
         try await withAccounts {
             $0.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
             // Once the rejections are used up, an address has no turn but one.
             $0.accounts.loginLimits.network = RejectionPace.Rate(rejections: 3, inFlight: 2, interval: .seconds(36_000))
         } _: { service in
+            if let fault = answer.fault() { service.kakao.sandbox.add(fault) }
             let start = ContinuousClock.now
             var refused = 0
             for number in 0..<20 {
@@ -336,9 +357,79 @@ import Testing
             let repeated = lines.compactMap { $0.metadata["repeated"].flatMap { Int($0) } }.reduce(0, +)
             #expect(repeated + lines.count <= Self.exchanges(service))
 
+            service.kakao.endFaults()
             var user = Browser(service.api.from("203.0.113.8"))
             #expect(try await user.logIn(at: service.kakao, ["login_hint": "8"]).location?["ticket"] != nil)
         }
+    }
+
+    @Test("While a quota of the app is used up no code is sent to Kakao, and browsers try again by themselves")
+    func quota() async throws {
+        try await withAccounts { service in
+            var fault = Fault(.status)
+            fault.path = "/oauth/token"
+            fault.status = 429
+            fault.oauthError = OAuthError(error: "too_many_requests", code: nil)
+            fault.retryAfterSeconds = 60
+            service.kakao.sandbox.add(fault)
+            var browser = Browser(service.api)
+            #expect(try await browser.logIn(at: service.kakao).location?["error"] == "server_error")
+            for _ in 0..<3 {
+                var browser = Browser(service.api)
+                let answer = try await browser.logIn(at: service.kakao)
+                #expect(answer.problem == "too-many-requests")
+                let refresh = try #require(HTTPField.Name("Refresh"))
+                #expect((1...60).contains(answer.headerFields[refresh].flatMap { Int($0) } ?? 0))
+                #expect(answer.headerFields[.setCookie] == nil)
+            }
+            #expect(Self.exchanges(service) == 1)
+        }
+    }
+
+    @Test("While Kakao is slow, callbacks wait for a connection, and operators' codes have connections of their own")
+    func operatorsCodes() async throws {
+        try await withAccounts {
+            $0.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
+            // Two connections of each event loop for logins, and two for operators' codes.
+            $0.kakao.maximumConcurrentRequests = 1
+        } _: { service in
+            var fault = Fault(.latency)
+            fault.path = "/oauth/token"
+            fault.milliseconds = 600_000
+            service.kakao.sandbox.add(fault)
+            let callbacks = (0..<32).map { number in
+                Task {
+                    var attacker = Browser(service.api.from("203.0.113.\(number % 8)"))
+                    let path = try await Self.begin(&attacker, service)
+                    return try await attacker.get(Self.forged(path, number)).status
+                }
+            }
+            try await eventually("callbacks wait for Kakao") { Self.exchanges(service) == 4 }
+            let body: JSONValue = ["code": "code", "redirect_uri": "https://app.example.com"]
+            let code = Task { try await service.api.post("/v1/login/code", json: body).status }
+            try await eventually("the operator's code is sent") { Self.exchanges(service) == 5 }
+            service.kakao.endFaults()
+            #expect(try await code.value == 400)
+            for callback in callbacks { #expect(try await [302, 429].contains(callback.value)) }
+        }
+    }
+
+    @Test("Logins that end without a code cost nothing, and evict no outcome of one with a code")
+    func endings() async throws {
+        let loops = try EventLoopGroup(count: 1)
+        defer { loops.shutdown() }
+        let callbacks = LoginCallbacks(AccountSettings().loginLimits, connections: 2)
+        let network = try #require(SocketAddress("203.0.113.7")).network
+        func outcome(_ id: String, _ outcome: LoginOutcome) async throws -> LoginOutcome {
+            try await callbacks.outcome(of: id, from: network, on: loops.loops[0]) { outcome }
+        }
+        #expect(try await outcome("first", .ticket("ticket")) == .ticket("ticket"))
+        for number in 0..<40_000 {
+            #expect(callbacks.end("\(number)", .error("access_denied")) == .error("access_denied"))
+        }
+        #expect(try await outcome("first", .failed) == .ticket("ticket"))
+        #expect(callbacks.end("first", .failed) == .ticket("ticket"))
+        #expect(try await outcome("39999", .ticket("late")) == .error("access_denied"))
     }
 
     @Test("A person who shares an address with an attacker waits for a turn, and is logged in")
@@ -485,9 +576,22 @@ import Testing
             #expect(try await browser.get("/login/kakao", ["state": String(long.prefix(1024))]).status == 302)
             let answer = try await browser.get(
                 "/login/kakao",
-                ["state": String(long.prefix(1024)), "return_to": "\(Settings.returnURL)?a=\(long.prefix(1000))"]
+                ["state": String(long.prefix(1024)), "return_to": "\(Settings.returnURL)?a=\(long.prefix(1100))"]
             )
             #expect(answer.status == 400)
+            // Browsers keep no cookie of more than 4096 bytes, and JSON doubles some characters.
+            for character in ["\"", "\\"] {
+                let state = String(repeating: character, count: 1000)
+                let answer = try await browser.get("/login/kakao", ["state": state])
+                #expect(answer.status == 302)
+                #expect((answer.headerFields[.setCookie]?.utf8.count ?? 0) < 4096)
+                let longer = try await browser.get(
+                    "/login/kakao",
+                    ["state": state, "return_to": "\(Settings.returnURL)?a=\(long.prefix(900))"]
+                )
+                #expect(longer.status == 400)
+                #expect(longer.field == "state")
+            }
         }
     }
 

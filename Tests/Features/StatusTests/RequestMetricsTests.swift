@@ -99,7 +99,7 @@ extension Exposition {
         try await withService(adjust) { service in
             let app = service.api.with("Bearer \(try #require(service.kakao.sandbox.accessToken(of: 7)))")
             #expect(try await app.get("/v1/push/tokens").status == 200)
-            #expect(try await app.get("/v1/push/tokens").status == 429)
+            #expect(try await service.api.with("Bearer invented").get("/v1/push/tokens").status == 429)
             #expect(try await service.api.metrics().refused("too-many-requests") == 1)
         }
         // Nothing listens on port 1 of the loopback address.

@@ -100,7 +100,8 @@ import Testing
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             let app = service.api.with("Bearer \(token)")
             #expect(try await app.get("/v1/push/tokens").status == 200)
-            #expect(try await Self.status(app, "POST", "/v1/push/register") == "429")
+            let stranger = service.api.with("Bearer invented")
+            #expect(try await Self.status(stranger, "POST", "/v1/push/register") == "429")
         }
     }
 

@@ -1,5 +1,8 @@
 import EventLoop
+import KakaoAPI
+import Locking
 import Net
+import TestSupport
 import Testing
 
 @testable import Identity
@@ -30,7 +33,11 @@ import Testing
         let turn = Task { await pace.acquire(network, on: loop) }
         // A cancelled task does not sleep.
         turn.cancel()
-        return await turn.value
+        return await turn.value == .granted
+    }
+
+    private static func pace(network: Int, server: Int) -> RejectionPace {
+        RejectionPace(limits(network: network, server: server), connections: 1000)
     }
 
     private static func withLoop(_ body: (EventLoop) async throws -> Void) async throws {
@@ -44,11 +51,11 @@ import Testing
     )
     func byNetwork() async throws {
         try await Self.withLoop { loop in
-            let pace = RejectionPace(Self.limits(network: 2, server: 1000))
+            let pace = Self.pace(network: 2, server: 1000)
             let (bad, good) = (try Self.network(1), try Self.network(2))
             for _ in 0..<2 {
                 #expect(await Self.hasTurn(pace, bad, loop))
-                pace.release(bad, isRejected: true)
+                pace.release(bad, isRejected: true, on: loop)
             }
             // One at once, one after the interval, and none after that, for more than the longest wait.
             #expect(await Self.hasTurn(pace, bad, loop))
@@ -56,7 +63,7 @@ import Testing
             #expect(await !Self.hasTurn(pace, bad, loop))
             for _ in 0..<100 {
                 #expect(await Self.hasTurn(pace, good, loop))
-                pace.release(good, isRejected: false)
+                pace.release(good, isRejected: false, on: loop)
             }
         }
     }
@@ -64,13 +71,13 @@ import Testing
     @Test("An IPv6 site has four times the rejections and the turns of a network, however many networks it has")
     func bySite() async throws {
         try await Self.withLoop { loop in
-            let pace = RejectionPace(Self.limits(network: 1, server: 1000))
+            let pace = Self.pace(network: 1, server: 1000)
             func network(_ site: Int, _ number: Int) throws -> SocketAddress.Network {
                 try #require(SocketAddress("2001:db8:\(site):\(number)::1")).network
             }
             for number in 1...4 {
                 #expect(await Self.hasTurn(pace, try network(1, number), loop))
-                pace.release(try network(1, number), isRejected: true)
+                pace.release(try network(1, number), isRejected: true, on: loop)
             }
             // One at once, and one at each quarter of the interval, up to the longest wait.
             for number in 5...11 { #expect(await Self.hasTurn(pace, try network(1, number), loop)) }
@@ -82,16 +89,111 @@ import Testing
     @Test("In the server's line, a network without rejections goes where the others no longer may")
     func clean() async throws {
         try await Self.withLoop { loop in
-            let pace = RejectionPace(Self.limits(network: 1000, server: 1))
+            let pace = Self.pace(network: 1000, server: 1)
             let (bad, other, good) = (try Self.network(1), try Self.network(2), try Self.network(3))
             for network in [bad, other] {
                 #expect(await Self.hasTurn(pace, network, loop))
-                pace.release(network, isRejected: true)
+                pace.release(network, isRejected: true, on: loop)
             }
             // The next turn is an interval away, and they wait for half of the longest wait at most.
             #expect(await !Self.hasTurn(pace, bad, loop))
             #expect(await !Self.hasTurn(pace, other, loop))
             #expect(await Self.hasTurn(pace, good, loop))
+        }
+    }
+
+    @Test("No more credentials are checked at a time on an event loop than it has connections for, also in slow turns")
+    func connections() async throws {
+        try await Self.withLoop { loop in
+            let pace = RejectionPace(Self.limits(network: 1, server: 1000), connections: 2)
+            let (bad, good) = (try Self.network(1), try Self.network(2))
+            #expect(await Self.hasTurn(pace, bad, loop))
+            pace.release(bad, isRejected: true, on: loop)
+            for _ in 0..<2 { #expect(await Self.hasTurn(pace, bad, loop)) }
+            // Both connections are taken, by slow turns.
+            #expect(await !Self.hasTurn(pace, good, loop))
+            let known = Task { await pace.acquire(nil, on: loop) }
+            known.cancel()
+            #expect(await known.value == .none)
+            pace.release(bad, isRejected: false, on: loop)
+            #expect(await Self.hasTurn(pace, good, loop))
+        }
+        let loops = try EventLoopGroup(count: 2)
+        defer { loops.shutdown() }
+        let pace = RejectionPace(Self.limits(network: 8, server: 1000), connections: 1)
+        for loop in loops.loops { #expect(await Self.hasTurn(pace, try Self.network(1), loop)) }
+    }
+
+    @Test("A credential waits in all lines together for no longer than the longest wait")
+    func oneEnd() async throws {
+        let loops = try EventLoopGroup(count: 2)
+        defer { loops.shutdown() }
+        let (loop, otherLoop) = (loops.loops[0], loops.loops[1])
+        let time = Locked(MonotonicTime.now)
+        let limits = RejectionPace.Limits(
+            network: RejectionPace.Rate(rejections: 8, inFlight: 1, interval: Self.interval),
+            server: RejectionPace.Rate(rejections: 8, inFlight: 8, interval: Self.interval),
+            longestWait: .seconds(15)
+        )
+        let pace = RejectionPace(limits, connections: 1) { time.withLock { $0 } }
+        let (one, other) = (try Self.network(1), try Self.network(2))
+        #expect(await pace.acquire(one, on: otherLoop) == .granted)
+        #expect(await pace.acquire(other, on: loop) == .granted)
+        // It waits for its network's turn, and then for a connection.
+        let waiting = Task { await pace.acquire(one, on: loop) }
+        try await eventually("it waits") { pace.waiting(of: one) == 1 }
+        time.withLock { $0 = $0 + .seconds(10) }
+        pace.release(one, isRejected: false, on: otherLoop)
+        time.withLock { $0 = $0 + .seconds(10) }
+        // The clock stands still now: with an end for each line it would wait for ever.
+        #expect(await waiting.value == .none)
+    }
+
+    @Test("A network has so many credentials waiting, and others have room all the same")
+    func room() async throws {
+        try await Self.withLoop { loop in
+            let pace = Self.pace(network: 1000, server: 1000)
+            let (bad, good) = (try Self.network(1), try Self.network(2))
+            for _ in 0..<8 { #expect(await pace.acquire(bad, on: loop) == .granted) }
+            let waiting = (0..<RejectionPace.maximumWaiting).map { _ in Task { await pace.acquire(bad, on: loop) } }
+            try await eventually("they wait") { pace.waiting(of: bad) == RejectionPace.maximumWaiting }
+            #expect(await pace.acquire(bad, on: loop) == .none)
+            pace.release(bad, isRejected: false, on: loop)
+            try await eventually("one has its turn") { pace.waiting(of: bad) == RejectionPace.maximumWaiting - 1 }
+            for _ in 0..<7 { pace.release(bad, isRejected: false, on: loop) }
+            #expect(await pace.acquire(good, on: loop) == .granted)
+            for task in waiting {
+                task.cancel()
+                if await task.value == .granted { pace.release(bad, isRejected: false, on: loop) }
+            }
+            #expect(pace.waiting(of: bad) == 0)
+        }
+    }
+
+    @Test(
+        "After a quota of the app was used up nothing is checked for as long as Kakao says; a user's quota pauses nothing"
+    )
+    func pause() async throws {
+        try await Self.withLoop { loop in
+            let time = Locked(MonotonicTime.now)
+            let pace = RejectionPace(Self.limits(network: 8, server: 8), connections: 8) { time.withLock { $0 } }
+            let network = try Self.network(1)
+            func quota(_ code: String?, _ seconds: Int) -> KakaoError {
+                KakaoError(
+                    kind: .refused(status: 429, code: nil, message: ""),
+                    credential: .none,
+                    retryAfter: .seconds(seconds),
+                    oauthError: OAuthError(error: "too_many_requests", code: code)
+                )
+            }
+            #expect(pace.pause(after: quota("KOE237", 30)) == nil)
+            #expect(await pace.acquire(network, on: loop) == .granted)
+            #expect(pace.pause(after: quota(nil, 30)) == .seconds(30))
+            #expect(await pace.acquire(network, on: loop) == .paused(.seconds(30)))
+            #expect(await pace.acquire(nil, on: loop) == .paused(.seconds(30)))
+            time.withLock { $0 = $0 + .seconds(30) }
+            #expect(await pace.acquire(network, on: loop) == .granted)
+            #expect(pace.pause(after: quota(nil, 86_400)) == .seconds(60))
         }
     }
 }

@@ -70,6 +70,13 @@ logins() {
     # The rejections of a minute and the calls in flight, before the pace of 5 a second.
     attack_logins "a login for each code, 64 connections" many 64 60 127.0.0.1 127.0.0.2
     attack_logins "a login for each code, 300 connections" many 300 60 127.0.0.2
+    # Answers that say nothing about a code cost no less than rejections.
+    fault '{"path":"/oauth/token","kind":"status","status":429,"error_code":"KOE237"}'
+    attack_logins "a login for each code, which Kakao answers with KOE237" many 64 60
+    curl -sf -X DELETE "$sandbox/sandbox/faults" >/dev/null
+    fault '{"path":"/oauth/token","kind":"status","status":503}'
+    attack_logins "a login for each code, which a gateway answers 503" many 64 60
+    curl -sf -X DELETE "$sandbox/sandbox/faults" >/dev/null
     [ "$(sql -c 'SELECT count(*) FROM login_results')" -le 1000 ] || fail "the attacks left many rows"
     stop strange
 }

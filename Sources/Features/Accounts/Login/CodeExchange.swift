@@ -38,12 +38,6 @@ struct CodeExchange: Sendable {
         /// Another user than ``Code/userID`` has logged in.
         case wrongAccount
 
-        /// Whether Kakao has rejected what the browser or the app sent, rather than being unavailable.
-        var isRejection: Bool {
-            guard case .kakao(let error) = self, case .refused = error.kind else { return false }
-            return error.disposition != .retry && error.disposition != .wait
-        }
-
         var description: String {
             switch self {
             case .appKeyMissing: "the app key is not set"
@@ -77,7 +71,7 @@ struct CodeExchange: Sendable {
     ///   - record: Returns the record for the audit log, given the user.
     ///   - statement: Returns the statement that stores the result, given as JSON, with the tokens.
     /// - Returns: The result as JSON.
-    /// - Throws: ``Failure``, ``PostgresError``, ``Problem`` 503 if Kakao's keys cannot be fetched.
+    /// - Throws: ``Failure``, ``PostgresError``, ``UndecidedKey`` of an ID token.
     func logIn(
         with code: Code,
         recording record: @Sendable (Int64) -> AuditRecord? = { _ in nil },
@@ -175,7 +169,7 @@ struct CodeExchange: Sendable {
             atMost: Self.storeAttempts,
             on: loop,
             attempt: { try await verifier.user(of: token, client, on: loop) },
-            while: { (_: Problem) in true }
+            while: { (_: UndecidedKey) in true }
         )
     }
 

@@ -15,8 +15,9 @@ struct LoginCookie: Sendable {
     static let lifetime = Duration.seconds(600)
     /// Only the host that set it gets the cookie, over HTTPS (RFC 6265bis §4.1.3.2).
     private static let prefix = "__Host-kakao-login-"
-    /// The limit of the service's address and state in bytes, with which a cookie has less than 4096 bytes.
-    static let maximumBytes = 2000
+    /// The limit of a cookie's value in bytes, with which ``maximumLogins`` of them leave room in the head of a request, which has
+    /// 16 KiB by default. Browsers keep no cookie of more than 4096 bytes.
+    private static let maximumBytes = 3000
     /// The number of logins in progress that a browser keeps. More cookies could exceed the limit of a request's head.
     private static let maximumLogins = 4
 
@@ -44,8 +45,8 @@ struct LoginCookie: Sendable {
     /// The SHA-256 of the verifier, which Kakao compares with it later (RFC 7636 §4.2).
     var codeChallenge: String { Base64URL.encode(SHA256Digest.of(codeVerifier)) }
 
-    /// Returns the header field that sets the cookie.
-    func header(_ vault: TokenVault) -> String {
+    /// Returns the header field that sets the cookie; `nil` if the service's address and state are too long for it.
+    func header(_ vault: TokenVault) -> String? {
         var json = JSONWriter()
         json.object {
             $0.member("nonce", nonce)
@@ -56,6 +57,7 @@ struct LoginCookie: Sendable {
             $0.member("ends_at", Int64(endsAt))
         }
         let value = Base64URL.encode(vault.seal(json.bytes, for: Self.purpose(id)))
+        guard value.utf8.count <= Self.maximumBytes else { return nil }
         return Self.header(id, value, seconds: Int(Self.lifetime.components.seconds))
     }
 

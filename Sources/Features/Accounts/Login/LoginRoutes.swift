@@ -2,6 +2,7 @@ import Crypto
 import Endpoints
 import HTTPServer
 import HTTPTypes
+import Identity
 import JSON
 import LogOutput
 import Logging
@@ -96,11 +97,13 @@ struct LoginRoutes: RouteCollection {
             throw Problem.field(Self.returnTo.name, "an address of login.return_urls, with any query")
         }
         let state = try call[Self.state]
-        // Browsers keep no cookie of more than 4096 bytes.
-        guard address.text.utf8.count + (state?.utf8.count ?? 0) <= LoginCookie.maximumBytes else {
-            throw Problem.field(Self.state.name, "at most \(LoginCookie.maximumBytes) bytes together with return_to")
-        }
         let login = LoginCookie(returnTo: address.text, state: state, userID: try call[Self.userID])
+        guard let cookie = login.header(vault) else {
+            throw Problem.field(
+                Self.state.name,
+                "shorter together with return_to: about 2000 bytes, of which \" and \\ count twice, fit into the cookie of a login"
+            )
+        }
         var query = FormBody()
         query.append("client_id", kakao.restAPIKey ?? "")
         query.append("redirect_uri", try redirectURI)
@@ -119,7 +122,7 @@ struct LoginRoutes: RouteCollection {
         if let hint = try call[Self.loginHint] { query.append("login_hint", hint) }
         return redirect(
             to: "\(kakao.authURL)/oauth/authorize?\(String(decoding: query.bytes, as: UTF8.self))",
-            cookies: LoginCookie.surplus(call.request).map(LoginCookie.deletion) + [login.header(vault)]
+            cookies: LoginCookie.surplus(call.request).map(LoginCookie.deletion) + [cookie]
         )
     }
 
@@ -150,7 +153,7 @@ struct LoginRoutes: RouteCollection {
         callbackPath,
         .anyone(
             .limited(
-                "A login ends with its first callback. Codes that Kakao rejects slow down those that follow, by address and in all; their calls have connections of their own."
+                "A login ends with its first callback that has a code. Codes that yield no login slow down those that follow, by address and in all; their calls have connections of their own, and no more are made at a time."
             )
         ),
         "Receives a browser that returns from Kakao's login. Offered if `login.return_urls` is set.",
@@ -218,10 +221,11 @@ struct LoginRoutes: RouteCollection {
             _ = try await exchange.logIn(with: code) { results.storing($0, of: ticket) }
             return .ticket(ticket)
         } catch CodeExchange.Failure.wrongAccount {
-            return .error("wrong_account")
+            return .wrongAccount
         } catch {
             failures.write("Login failed", ["error": "\(error.shownInLog)", "request_id": "\(requestID)"])
-            return (error as? CodeExchange.Failure)?.isRejection == true ? .rejected : .failed
+            if case CodeExchange.Failure.kakao(let error) = error { callbacks.pause(after: error) }
+            return .failed
         }
     }
 
@@ -267,6 +271,7 @@ extension Error {
         switch self {
         case let failure as CodeExchange.Failure: failure.description
         case let problem as Problem: problem.detail
+        case let undecided as UndecidedKey: undecided.problem.detail
         default: String(reflecting: self)
         }
     }

@@ -153,8 +153,12 @@ struct TicketRoutes: RouteCollection {
         } catch {
             // Kakao may accept the code later. If this fails too, the claim expires.
             try? await results.release(code: code.text, claim: claim)
-            guard let failure = error as? CodeExchange.Failure else { throw error }
-            throw await problem(of: failure, code)
+            switch error {
+            case let failure as CodeExchange.Failure: throw await problem(of: failure, code)
+            // The keys cannot be had in time, whoever has had them fetched: the caller has done nothing wrong.
+            case let undecided as UndecidedKey: throw Problem.identityUnavailable(retrySeconds: undecided.retrySeconds)
+            default: throw error
+            }
         }
     }
 
@@ -177,15 +181,15 @@ struct TicketRoutes: RouteCollection {
                 "The ID token that Kakao has issued for this code is invalid, or does not have this nonce."
             )
         case .kakao(let error):
+            if error.oauthError?.code == "KOE303" {
+                return Problem.field(Self.redirectURI.name, "the redirect URI that the code was requested with")
+            }
             // A frequent mistake: the token of an app's SDK in place of a code.
             if error.disposition == .logIn, await isAccessToken(code.text) {
                 return Problem.field(
                     Self.code.name,
                     "an authorization code. This is an access token: import it with PUT /v1/accounts/{user_id}/tokens"
                 )
-            }
-            if error.oauthError?.code == "KOE303" {
-                return Problem.field(Self.redirectURI.name, "the redirect URI that the code was requested with")
             }
             guard error.credential == .none else {
                 return Problem(of: .badGateway, "Kakao does not accept the access token that it has just issued.")

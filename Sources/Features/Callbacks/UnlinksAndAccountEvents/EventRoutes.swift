@@ -112,7 +112,9 @@ struct EventRoutes: RouteCollection {
             if let reason = try await verifier.rejectionReason(of: token, isUrgent: true, client, on: request.loop) {
                 throw SecurityEventRefusal(reason)
             }
-        } catch let problem as Problem where verifier.areKeysUnreachable {
+        } catch let undecided as UndecidedKey {
+            let problem = Problem.identityUnavailable(retrySeconds: undecided.retrySeconds)
+            guard undecided.isUnreachable else { throw problem }
             return .unverified(UnverifiedEvents(token: text, receivedAt: receivedAt), problem)
         }
         return .understood(.events(events))

@@ -58,7 +58,7 @@ struct UnverifiedEventReplayer: Sendable {
             for (index, record) in batch.records.enumerated() {
                 do {
                     if try await storeIfValid(record, since: begin) { stored += 1 } else { dropped += 1 }
-                } catch is Problem {
+                } catch is UndecidedKey {
                     // The keys still cannot be fetched.
                     return
                 } catch let error as PostgresError where error.isRejection {

@@ -1,7 +1,7 @@
 package import HTTPClient
 
 /// The purposes of calls to Kakao. Each has its own connections, so that a push to millions does not delay the request of
-/// one user, and neither background work nor logins, which anyone may begin, delay either.
+/// one user, and neither background work nor what strangers may cause delays either.
 package enum KakaoBudget: UInt8, Sendable, CaseIterable {
     /// Sends of pushes.
     case pushes = 1
@@ -9,18 +9,29 @@ package enum KakaoBudget: UInt8, Sendable, CaseIterable {
     case requests
     /// Calls of background workers.
     case background
-    /// Exchanges of the codes of logins, which strangers can invent.
+    /// Exchanges of the codes with which browsers return, which strangers can invent.
     case logins
+    /// Exchanges of the codes that operators send.
+    case codes
+    /// Look-ups of access tokens, which strangers can invent.
+    case tokens
 
     var connections: ConnectionGroup { ConnectionGroup(rawValue) }
+
+    /// Returns the maximum number of connections for each event loop and each of Kakao's hosts.
+    ///
+    /// - Parameter limit: The setting `kakao.max_concurrent_requests`.
+    package func maximumConnections(_ limit: Int) -> Int {
+        switch self {
+        case .pushes, .requests, .tokens: limit
+        case .background, .logins, .codes: max(2, limit / 4)
+        }
+    }
 
     /// Returns the maximum number of connections of each purpose, for each event loop.
     ///
     /// - Parameter limit: The setting `kakao.max_concurrent_requests`.
     package static func connectionLimits(_ limit: Int) -> [ConnectionGroup: Int] {
-        [
-            pushes.connections: limit, requests.connections: limit, background.connections: max(2, limit / 4),
-            logins.connections: max(2, limit / 4),
-        ]
+        Dictionary(uniqueKeysWithValues: allCases.map { ($0.connections, $0.maximumConnections(limit)) })
     }
 }

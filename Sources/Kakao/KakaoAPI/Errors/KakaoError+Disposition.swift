@@ -10,6 +10,9 @@ extension KakaoError {
         }
     }
 
+    /// Whether a quota of the app is used up, so that calls for other users are in vain, too. KOE237 is the quota of one user.
+    package var exhaustsAppQuota: Bool { disposition == .wait && oauthError?.code != "KOE237" }
+
     /// Considers the code before the status, because Kakao uses 400 for temporary faults too.
     private func disposition(status: Int, code: KakaoErrorCode?) -> Disposition {
         // An invalid token and a missing scope are everyday events, and say nothing about the app.

@@ -1,14 +1,14 @@
 import HTTPServer
 import Logging
 
-/// The rate limits of requests with users' tokens, by user and by address. Shared by all event loops of a server.
+/// The rate limits of requests with users' tokens, by user and, with unverified tokens, by address. Shared by all event loops of a server.
 final class UserRequestLimits: Sendable {
     private let users: RequestLimit<Int64>
     private let addresses: AddressLimit
 
     /// - Parameters:
     ///   - perUser: Requests a minute for each user; `nil` for no limit.
-    ///   - perAddress: Requests a minute for each IPv4 address or IPv6 network of 64 bits; `nil` for no limit.
+    ///   - perAddress: Requests a minute with unverified tokens for each address; `nil` for no limit.
     init(perUser: Int?, perAddress: Int?, logger: Logger) {
         users = RequestLimit(perMinute: perUser)
         addresses = AddressLimit(perMinute: perAddress, logger: logger)
@@ -20,7 +20,7 @@ final class UserRequestLimits: Sendable {
         addresses.apply(perMinute: perAddress)
     }
 
-    /// Counts a request against its source address, before any work is spent on verifying its token.
+    /// Counts a request with an unverified token against its source address.
     ///
     /// - Throws: ``Problem`` 429.
     func chargeAddress(of request: Request) throws {

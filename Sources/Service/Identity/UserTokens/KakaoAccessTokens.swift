@@ -29,18 +29,16 @@ package final class KakaoAccessTokens: Sendable {
     /// tokens.
     private static let maximumEntries = 16_384
     /// The maximum number of concurrent verifications, including those that wait for their turn.
-    private static let maximumVerifications = 1024
+    private static let maximumVerifications = 4096
     /// The delay in seconds before a retry if Kakao did not respond.
     private static let retrySeconds: Int64 = 5
-    /// The delay in seconds before a token that got no turn may be sent again.
-    private static let paceSeconds: Int64 = 2
-    /// The longest pause after Kakao reports that a quota is used up.
-    private static let longestPause = Duration.seconds(60)
 
     /// The result of verifying a token.
     private enum Verdict: Sendable {
         case user(AuthorizedUser)
         case refused
+        /// Too many unknown tokens wait for their verification.
+        case noTurn
         /// The token could not be verified. A retry is possible after `retrySeconds`.
         case unknown(retrySeconds: Int64)
     }
@@ -61,8 +59,6 @@ package final class KakaoAccessTokens: Sendable {
         var revoked: [Int64: MonotonicTime] = [:]
         /// The last time at which tokens of any user may have been revoked unnoticed.
         var allRevoked = MonotonicTime.now
-        /// The end of the pause in calls to Kakao after a quota was used up.
-        var pauseEnd: MonotonicTime?
 
         /// Returns whether none of a user's tokens was revoked since Kakao was asked about one.
         func holds(for userID: Int64, since asked: MonotonicTime) -> Bool {
@@ -79,65 +75,68 @@ package final class KakaoAccessTokens: Sendable {
     private let appID: Int64
     private let state = Locked(State())
     private let verifications = SingleFlight<TokenDigest, Verdict>(limit: maximumVerifications)
-    private let pace = RejectionPace(
-        RejectionPace.Limits(
-            network: RejectionPace.Rate(rejections: 20, inFlight: 32, interval: .milliseconds(500)),
-            server: RejectionPace.Rate(rejections: 1000, inFlight: .max, interval: .milliseconds(50)),
-            // A phone waits with its token.
-            longestWait: .seconds(2)
-        )
+    private let pace: RejectionPace
+
+    /// The limits of tokens that Kakao rejects.
+    private static let limits = RejectionPace.Limits(
+        network: RejectionPace.Rate(rejections: 20, inFlight: 32, interval: .milliseconds(500)),
+        server: RejectionPace.Rate(rejections: 1000, inFlight: 1000, interval: .milliseconds(50)),
+        // A phone waits with its token.
+        longestWait: .seconds(2)
     )
 
-    /// - Parameter appID: The app that tokens must belong to.
-    init(appID: Int64) {
+    /// - Parameters:
+    ///   - appID: The app that tokens must belong to.
+    ///   - connections: The number of connections of each event loop that the verifications have.
+    init(appID: Int64, connections: Int) {
         self.appID = appID
+        pace = RejectionPace(Self.limits, connections: connections)
     }
 
     /// Returns the user of a token; `nil` for a token that is invalid, expired or of another app.
     ///
     /// - Parameters:
     ///   - digest: The SHA-256 of `token`.
-    ///   - address: The address of the caller: see ``RejectionPace``.
+    ///   - network: The network of the caller; `nil` for a token that was verified before: see ``RejectionPace``.
     ///   - kakao: The API client of `loop`.
     ///   - loop: The caller's event loop.
-    /// - Throws: ``Problem`` 503 when Kakao cannot verify the token now, or when too many verifications are requested.
+    /// - Throws: ``Problem`` 503 when Kakao cannot verify the token now, 429 when too many unknown tokens are sent.
     func user(
         of token: String,
-        _ digest: [UInt8],
-        from address: @autoclosure () -> SocketAddress.Network,
+        _ digest: TokenDigest,
+        from network: SocketAddress.Network?,
         _ kakao: KakaoClient,
         on loop: EventLoop
     ) async throws -> AuthorizedUser? {
         guard Self.isToken(token) else { return nil }
-        let digest = TokenDigest(digest)
         var verdict = known(digest)
         if verdict == nil {
-            let address = address()
             verdict = await verifications.answer(to: digest, on: loop) {
                 // An earlier call may have ended between the look-up and this call.
                 if let verdict = self.known(digest) { return verdict }
-                guard await self.pace.acquire(address, on: loop) else {
-                    return .unknown(retrySeconds: Self.paceSeconds)
+                switch await self.pace.acquire(network, on: loop) {
+                case .none: return .noTurn
+                case .paused(let pause): return .unknown(retrySeconds: pause.components.seconds + 1)
+                case .granted: break
                 }
                 let verdict = await self.verify(token, digest, kakao)
-                if case .refused = verdict {
-                    self.pace.release(address, isRejected: true)
-                } else {
-                    self.pace.release(address, isRejected: false)
-                }
+                let isRejected = if case .refused = verdict { true } else { false }
+                self.pace.release(network, isRejected: isRejected, on: loop)
                 return verdict
             }
         }
-        switch verdict ?? .unknown(retrySeconds: 1) {
+        switch verdict ?? .noTurn {
         case .user(let user): return user
         case .refused: return nil
+        case .noTurn:
+            throw Problem.tooManyRequests("Too many unknown tokens are being verified.", wait: Self.limits.longestWait)
         case .unknown(let seconds): throw Problem.identityUnavailable(retrySeconds: seconds)
         }
     }
 
     /// Returns the user of the token with this SHA-256, if it is cached.
-    func cachedUser(_ digest: [UInt8]) -> AuthorizedUser? {
-        guard case .user(let user) = known(TokenDigest(digest)) else { return nil }
+    func cachedUser(_ digest: TokenDigest) -> AuthorizedUser? {
+        guard case .user(let user) = known(digest) else { return nil }
         return user
     }
 
@@ -158,8 +157,7 @@ package final class KakaoAccessTokens: Sendable {
         }
     }
 
-    /// Returns the cached result for a token. After a quota was used up, the result for any other token is `unknown`
-    /// until the pause ends.
+    /// Returns the cached result for a token.
     private func known(_ digest: TokenDigest) -> Verdict? {
         let now = MonotonicTime.now
         return state.withLock { state in
@@ -173,17 +171,12 @@ package final class KakaoAccessTokens: Sendable {
                 if end > now { return .refused }
                 state.refused.remove(digest)
             }
-            if let end = state.pauseEnd, end > now {
-                return .unknown(retrySeconds: max(1, (end - now).components.seconds + 1))
-            }
             return nil
         }
     }
 
     /// Verifies a token with Kakao, and caches the result.
     private func verify(_ token: String, _ digest: TokenDigest, _ kakao: KakaoClient) async -> Verdict {
-        // Kakao's quota may have been used up while this call waited for its turn.
-        if let verdict = known(digest) { return verdict }
         let asked = MonotonicTime.now
         do throws(KakaoError) {
             let info = try await kakao.call(AccessTokenInfo(), as: .userToken(token))
@@ -197,12 +190,8 @@ package final class KakaoAccessTokens: Sendable {
             }
         } catch {
             if error.refusesToken { return refuse(digest) }
-            if error.disposition == .wait {
-                let pause = min(error.retryAfter ?? .seconds(Self.retrySeconds), Self.longestPause)
-                state.withLock { $0.pauseEnd = .now + pause }
-                return .unknown(retrySeconds: max(1, pause.components.seconds))
-            }
-            return .unknown(retrySeconds: max(1, error.retryAfter?.components.seconds ?? Self.retrySeconds))
+            let delay = pace.pause(after: error) ?? error.retryAfter
+            return .unknown(retrySeconds: max(1, delay?.components.seconds ?? Self.retrySeconds))
         }
     }
 
@@ -223,28 +212,6 @@ package final class KakaoAccessTokens: Sendable {
                 default: false
                 }
             }
-    }
-}
-
-/// The SHA-256 of a token, which represents the token in memory.
-private struct TokenDigest: Hashable, Sendable {
-    private let words: (UInt64, UInt64, UInt64, UInt64)
-
-    init(_ digest: [UInt8]) {
-        words = digest.withUnsafeBytes { bytes in
-            (
-                bytes.loadUnaligned(as: UInt64.self), bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
-                bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
-                bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
-            )
-        }
-    }
-
-    static func == (left: TokenDigest, right: TokenDigest) -> Bool { left.words == right.words }
-
-    func hash(into hasher: inout Hasher) {
-        hasher.combine(words.0)
-        hasher.combine(words.1)
     }
 }
 

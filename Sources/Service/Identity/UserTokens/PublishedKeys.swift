@@ -1,7 +1,7 @@
 import Crypto
 import EventLoop
 import HTTPClient
-import HTTPServer
+package import HTTPServer
 import Locking
 import Logging
 import Runtime
@@ -61,36 +61,37 @@ final class PublishedKeys: Sendable {
     ///   - isUrgent: Whether the token arrives only once.
     ///   - client: The client of `loop`.
     ///   - loop: The caller's event loop.
-    /// - Throws: ``Problem`` 503 when the keys cannot be fetched, or not again yet. The issuer may have published the
-    ///   key since the last fetch.
+    /// - Throws: ``UndecidedKey``
     func key(
         _ keyID: String,
         since arrival: MonotonicTime,
         isUrgent: Bool,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> VerificationKey? {
+    ) async throws(UndecidedKey) -> VerificationKey? {
         let interval = isUrgent ? interval / Self.accountEventDivisor : interval
         if isStale(at: .now) {
             _ = await fetches.answer(to: url, on: loop) {
                 await self.fetch(client, timeout: Self.refreshTimeout) { self.isStale($0, at: .now) }
             }
         }
-        if let key = known(keyID) { return key }
-        _ = await fetches.answer(to: url, on: loop) {
-            await self.fetch(client, timeout: isUrgent ? Self.refreshTimeout : Self.timeout) {
-                $0.keys?.key(keyID) == nil && $0.isDue(interval, at: .now)
+        // A fetch in flight may have been begun by a caller with other conditions.
+        let isOwn = Locked(false)
+        while true {
+            if let key = known(keyID) { return key }
+            guard !isOwn.withLock({ $0 }) else { break }
+            _ = await fetches.answer(to: url, on: loop) {
+                isOwn.withLock { $0 = true }
+                return await self.fetch(client, timeout: isUrgent ? Self.refreshTimeout : Self.timeout) {
+                    $0.keys?.key(keyID) == nil && $0.isDue(interval, at: .now)
+                }
             }
         }
-        if let key = known(keyID) { return key }
         let (hasFailed, lastFetch) = state.withLock { ($0.hasFailed, $0.lastFetch) }
         guard let lastFetch, hasFailed || lastFetch < arrival else { return nil }
         let rest = interval - (MonotonicTime.now - lastFetch)
-        throw Problem.identityUnavailable(retrySeconds: max(1, rest.components.seconds + 1))
+        throw UndecidedKey(isUnreachable: hasFailed, retrySeconds: max(1, rest.components.seconds + 1))
     }
-
-    /// Whether the last fetch failed.
-    var areUnreachable: Bool { state.withLock { $0.hasFailed } }
 
     private func known(_ keyID: String) -> VerificationKey? {
         state.withLock { $0.keys?.key(keyID) }
@@ -133,5 +134,23 @@ final class PublishedKeys: Sendable {
         state.withLock { $0.hasFailed = true }
         logger.warning("Token key fetch failed", metadata: ["address": "\(url)", "error": "\(reason)"])
         return true
+    }
+}
+
+/// A key that is not known, although the issuer may have published it since the last fetch.
+package struct UndecidedKey: Error {
+    /// Whether the keys cannot be fetched. Otherwise they were fetched a moment ago, for another token.
+    package let isUnreachable: Bool
+    /// The time after which they may be fetched again.
+    package let retrySeconds: Int64
+
+    /// The problem of a caller whose token names the key. It is 503 only if the keys cannot be fetched, so that strangers with invented
+    /// tokens do not look like an outage.
+    package var problem: Problem {
+        guard !isUnreachable else { return .identityUnavailable(retrySeconds: retrySeconds) }
+        return .tooManyRequests(
+            "The token's key is unknown, and the keys were fetched a moment ago for another token.",
+            wait: .seconds(retrySeconds)
+        )
     }
 }

@@ -44,8 +44,12 @@ package struct TokenVerifier: Sendable {
     /// - Parameters:
     ///   - client: The client of `loop`.
     ///   - loop: The caller's event loop.
-    /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
-    package func user(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Int64? {
+    /// - Throws: ``UndecidedKey``
+    package func user(
+        of token: JSONWebToken,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws(UndecidedKey) -> Int64? {
         guard Self.isValid(token.claims, at: Int64(time(nil))), let userID = Self.userID(token.claims["sub"]),
             try await rejectionReason(of: token, isUrgent: false, client, on: loop) == nil
         else { return nil }
@@ -60,14 +64,14 @@ package struct TokenVerifier: Sendable {
     ///   - isUrgent: Whether the token arrives only once, so that the keys may be fetched sooner.
     ///   - client: The client of `loop`.
     ///   - loop: The caller's event loop.
-    /// - Throws: ``Problem`` 503 when the key is unknown and the keys cannot be fetched now.
+    /// - Throws: ``UndecidedKey``
     package func rejectionReason(
         of token: JSONWebToken,
         since arrival: MonotonicTime = .now,
         isUrgent: Bool,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> RejectionReason? {
+    ) async throws(UndecidedKey) -> RejectionReason? {
         // The signature is checked last: only a token that may be this issuer's is worth a fetch of keys.
         guard token.claims["iss"]?.string == issuer else { return .issuer }
         guard isForUs(token.claims["aud"]) else { return .audience }
@@ -77,19 +81,13 @@ package struct TokenVerifier: Sendable {
         return token.isSigned(with: key) ? nil : .signature
     }
 
-    /// Whether the last attempt to fetch the issuer's keys failed.
-    package var areKeysUnreachable: Bool {
-        guard case .published(let keys) = keys else { return false }
-        return keys.areUnreachable
-    }
-
     private func key(
         of token: JSONWebToken,
         _ arrival: MonotonicTime,
         _ isUrgent: Bool,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> VerificationKey? {
+    ) async throws(UndecidedKey) -> VerificationKey? {
         switch (keys, token.keyID) {
         case (.shared(let key), _): key
         case (.fixed, nil), (.published, nil): nil

@@ -4,9 +4,11 @@ import EventLoop
 import HTTPClient
 import JSON
 import KakaoAPI
+import Locking
 import Logging
 import Net
 package import Postgres
+import Runtime
 import Settings
 
 /// The kinds of bearer token accepted from users, as enabled in the settings. Shared by all event loops.
@@ -16,10 +18,18 @@ package final class UserCredentials: Sendable {
     private let accessTokens: KakaoAccessTokens?
     /// The verifiers of JSON Web Tokens, one for each issuer.
     private let verifiers: [TokenVerifier]
+    /// The maximum number of ``verified`` tokens: a few megabytes.
+    private static let maximumVerified = 65_536
+    /// The users of tokens that were valid when they were last verified. Nothing follows from that but who pays for the next
+    /// verification: the user, and not an address that the user may share with strangers.
+    private let verified = Locked(LRUCache<TokenDigest, Int64>(limit: maximumVerified))
 
     /// - Throws: ``SettingsError`` for an unusable file of keys.
     init(_ identity: IdentitySettings, _ app: KakaoSettings, logger: Logger) throws {
-        accessTokens = identity.acceptsKakaoAccessTokens ? app.appID.map(KakaoAccessTokens.init) : nil
+        let connections = KakaoBudget.tokens.maximumConnections(app.maximumConcurrentRequests)
+        accessTokens =
+            identity.acceptsKakaoAccessTokens
+            ? app.appID.map { KakaoAccessTokens(appID: $0, connections: connections) } : nil
         kakao = app.loginKeys.isEmpty ? nil : Self.kakao(identity, app, logger)
         var verifiers: [TokenVerifier] = []
         if identity.acceptsKakaoIDTokens, let kakao { verifiers.append(kakao) }
@@ -93,40 +103,55 @@ package final class UserCredentials: Sendable {
     /// Returns the user of a token; `nil` if the token is invalid, expired or of a kind that is not accepted.
     ///
     /// - Parameters:
-    ///   - digest: The SHA-256 of `token`.
-    ///   - address: The address of the caller.
+    ///   - network: The network of the caller; `nil` for a token of ``verifiedUser(of:)``.
     ///   - kakao: The API client of `loop`. `client` belongs to the same event loop.
     ///   - loop: The caller's event loop.
-    /// - Throws: ``Problem`` 503 when the token cannot be verified now.
+    /// - Throws: ``Problem`` 503 when the token cannot be verified now, 429 when too many unknown tokens are sent.
     func user(
         of token: String,
-        _ digest: [UInt8],
-        from address: @autoclosure () -> SocketAddress.Network,
+        _ digest: TokenDigest,
+        from network: SocketAddress.Network?,
         _ kakao: KakaoClient,
         _ client: HTTPClient,
         on loop: EventLoop
     ) async throws -> AuthorizedUser? {
-        // Kakao's access tokens are not JSON Web Tokens. A JSON Web Token is never sent to Kakao: it may be another
-        // issuer's.
-        guard JSONWebToken.isLike(token) else {
-            return try await accessTokens?.user(of: token, digest, from: address(), kakao, on: loop)
+        let user: AuthorizedUser? =
+            // Kakao's access tokens are not JSON Web Tokens. A JSON Web Token is never sent to Kakao: it may be another
+            // issuer's.
+            if JSONWebToken.isLike(token) {
+                try await user(ofJSONWebToken: token, client, on: loop)
+            } else {
+                try await accessTokens?.user(of: token, digest, from: network, kakao, on: loop)
+            }
+        verified.withLock { verified in
+            if let user { verified.set(user.id, for: digest) } else { verified.remove(digest) }
         }
-        guard !verifiers.isEmpty, let token = JSONWebToken(token, .credential),
-            let issuer = token.claims["iss"]?.string
-        else {
-            return nil
-        }
+        return user
+    }
+
+    private func user(
+        ofJSONWebToken text: String,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws -> AuthorizedUser? {
+        guard !verifiers.isEmpty, let token = JSONWebToken(text, .credential), let issuer = token.claims["iss"]?.string
+        else { return nil }
         let now = MonotonicTime.now
-        let userID = try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
-        return userID.map { AuthorizedUser(id: $0, authorizedAt: now) }
+        do {
+            let userID = try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
+            return userID.map { AuthorizedUser(id: $0, authorizedAt: now) }
+        } catch let undecided as UndecidedKey {
+            throw undecided.problem
+        }
     }
 
     /// Returns the user of a token that was verified recently, without asking the issuer.
-    ///
-    /// - Parameter digest: The SHA-256 of `token`.
-    func cachedUser(of token: String, _ digest: [UInt8]) -> AuthorizedUser? {
+    func cachedUser(of token: String, _ digest: TokenDigest) -> AuthorizedUser? {
         JSONWebToken.isLike(token) ? nil : accessTokens?.cachedUser(digest)
     }
+
+    /// Returns the user of a token that was valid when it was last verified. It need not be valid any more.
+    func verifiedUser(of digest: TokenDigest) -> Int64? { verified.withLock { $0.value(digest) } }
 
     /// Invalidates cached tokens of the user that a notification names; of all users on (re)connection.
     package func receive(_ event: PostgresListener.Event) {
