@@ -90,8 +90,8 @@ final class CallIntake: @unchecked Sendable {
         do {
             reading = try await read()
         } catch {
-            // Other errors, such as keys that cannot be fetched, say nothing about the call.
-            if error is SecurityEventRefusal { outcome = .refused }
+            // Strangers can cause these as often as they like.
+            if error is SecurityEventRefusal || (error as? Problem)?.status == .tooManyRequests { outcome = .refused }
             throw error
         }
         switch reading {

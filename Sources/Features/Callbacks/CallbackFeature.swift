@@ -23,6 +23,7 @@ package struct CallbackFeature: Feature {
     private let sharing: SharingFeature
     private let counts: CallbackCounts
     private let malformedCalls: HourlyLimit
+    private let unknownKeys: AddressLimit
     private let webhooks = CallbackWebhooks()
 
     package init(_ server: ServerContext, _ settings: CallbackSettings, sharing: SharingFeature) {
@@ -31,6 +32,7 @@ package struct CallbackFeature: Feature {
         self.sharing = sharing
         counts = CallbackCounts(server.loops)
         malformedCalls = HourlyLimit(settings.maximumMalformedPerHour)
+        unknownKeys = AddressLimit(perMinute: settings.eventsWithUnknownKeysPerMinute, logger: server.logger)
         server.lifecycle.register { loop in
             CallbackUserObserver(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
@@ -69,7 +71,8 @@ package struct CallbackFeature: Feature {
                 verifier: server.identity.kakaoTokens,
                 client: loop.client,
                 pool: loop.pool,
-                intake: intake
+                intake: intake,
+                unknownKeys: unknownKeys
             )
         )
         routes.add(FeedbackRoutes(intake: intake))

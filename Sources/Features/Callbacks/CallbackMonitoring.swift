@@ -19,11 +19,12 @@ enum NoticeOutcome: String, CaseIterable, Sendable {
     case repeated
     /// A part of it was not understood. It is stored as far as it was, up to a limit an hour.
     case malformed
-    /// It is an account event that Kakao did not sign for this app, or lacks a required signature.
+    /// It is an account event that Kakao did not sign for this app, or one too many with an unknown key from its address, or lacks a
+    /// required signature.
     case refused
-    /// It is an account event that waits in the journal until Kakao's keys can be fetched.
+    /// It is an account event that waits in the journal until Kakao's keys are fetched.
     case unverified
-    /// It could neither be stored nor written to the journal, or not be verified. Kakao does not call again.
+    /// It could neither be stored nor written to a journal. Kakao does not call again.
     case failed
 }
 

@@ -13,6 +13,9 @@ package struct CallbackSettings: SettingsGroup {
     package var eventRetentionDays = 400
     /// The malformed calls that a server stores in an hour, unless they have an effect: 8 MiB at most. Tests lower it.
     package var maximumMalformedPerHour = 1000
+    /// The account events with unknown keys that an address may send in a minute: at most 1 MiB, and far more than Kakao sends before
+    /// a new key of its own is fetched. Tests lower it.
+    package var eventsWithUnknownKeysPerMinute: Int? = 120
 
     package init() {}
 

@@ -1,14 +1,18 @@
+import FoundationEssentials
 import HTTPClient
 import HTTPServer
 import HTTPTypes
 import JSON
+import Journal
 import KakaoSandbox
+import Locking
 import Postgres
 import Server
 import ServiceTesting
 import TestSupport
 import Testing
 
+@testable import Callbacks
 @testable import Identity
 @testable import Settings
 
@@ -23,6 +27,7 @@ import Testing
     private static func withApp(
         interval: Duration = .seconds(60),
         journal: String? = nil,
+        unknownKeysPerMinute: Int? = 120,
         sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
         _ body: (TestService) async throws -> Void
     ) async throws {
@@ -35,6 +40,7 @@ import Testing
             settings.identity.acceptsKakaoIDTokens = true
             settings.identity.keyFetchInterval = interval
             settings.journal.directory = journal
+            settings.callbacks.eventsWithUnknownKeysPerMinute = unknownKeysPerMinute
         }
         try await withService(adjust, sandbox: sandbox, body)
     }
@@ -412,24 +418,118 @@ import Testing
     }
 
     @Test(
-        "An unknown key gets 400 if the keys were just fetched, else 503 for a retry; the keys are fetched once"
+        "An event with an unknown key gets 400 if the keys were just fetched; otherwise it waits for the next fetch, up to a limit by address"
     )
     func unknownKeys() async throws {
         let journal = "\(try TemporaryFolder.make())/journal"
         // Far longer than the test takes: keys of account events are fetched again after a quarter of it.
-        try await Self.withApp(interval: .seconds(36_000), journal: journal) { service in
+        try await Self.withApp(interval: .seconds(36_000), journal: journal, unknownKeysPerMinute: 5) { service in
             let right = try await service.kakao.sandbox.token(of: AccountEvent(userID: 1))
             let (header, claims) = try TestSigner.parts(of: right)
-            for number in 0..<100 {
+            func post(_ number: Int) async throws -> HTTPClientResponse {
                 var header = header
                 header["kid"] = .string("unknown \(number)")
-                let answer = try await Self.post(service, TestSigner.token(header, claims) { _ in [] } + "AAAA")
-                #expect(answer.status == (number == 0 ? 400 : 503))
-                #expect(answer.json?["err"] == (number == 0 ? "invalid_key" : nil))
-                #expect((answer.headerFields[.retryAfter] == nil) == (number == 0))
+                return try await Self.post(service, TestSigner.token(header, claims) { _ in [] } + "AAAA")
+            }
+            let first = try await post(0)
+            #expect(first.status == 400)
+            #expect(first.json?["err"] == "invalid_key")
+            for number in 1...5 { #expect(try await post(number).status == 202) }
+            try await eventually("the address is over its limit") {
+                let answer = try await post(6)
+                guard answer.status == 429 else { return false }
+                #expect(answer.headerFields[.retryAfter] != nil)
+                return true
             }
             #expect(Self.fetches(service) == 1)
+            // Kakao's known keys are not affected.
             #expect(try await Self.post(service, right).status == 202)
+            // None of them is a lost call of Kakao's.
+            let metrics = try await service.api.metrics()
+            func count(_ outcome: String) -> Double? {
+                metrics.value("kakao_push_notices_total", ["kind": "account_event", "outcome": outcome])
+            }
+            #expect(count("failed") == 0)
+            #expect(count("refused") == 2)
+            #expect((count("unverified") ?? 0) >= 5)
+            #expect(count("stored") == 1)
+        }
+    }
+
+    @Test("Events that strangers forge do not keep Kakao's from being verified")
+    func forgedMeanwhile() async throws {
+        let journal = "\(try TemporaryFolder.make())/journal"
+        try await Self.withApp(interval: .seconds(8), journal: journal, unknownKeysPerMinute: nil) { service in
+            let sandbox = service.kakao.sandbox
+            let old = try await sandbox.token(of: AccountEvent(userID: 1))
+            #expect(try await Self.post(service, old).status == 202)
+            let (header, claims) = try TestSigner.parts(of: old)
+            let isDone = Locked(false)
+            let attack = Task {
+                var number = 0
+                while !isDone.withLock({ $0 }) {
+                    number += 1
+                    var header = header
+                    header["kid"] = .string("unknown \(number)")
+                    _ = try await Self.post(service, TestSigner.token(header, claims) { _ in [] } + "AAAA")
+                    // Each fetch of the keys is one that a forged event causes.
+                    try await Task.sleep(for: .milliseconds(50))
+                }
+            }
+            defer { isDone.withLock { $0 = true } }
+            try await eventually("forged events wait") {
+                try await service.api.metrics().value(
+                    "kakao_push_notices_total",
+                    ["kind": "account_event", "outcome": "unverified"]
+                ) ?? 0 > 3
+            }
+            try await sandbox.rotateKeys()
+            let new = try await sandbox.token(of: AccountEvent(userID: 2))
+            #expect(try await Self.post(service, new).status == 202)
+            try await eventually("the event is stored", within: .seconds(120)) {
+                try await Self.events(service).count == 2
+            }
+            isDone.withLock { $0 = true }
+            try await attack.value
+        }
+    }
+
+    @Test("An event that cannot be verified yet holds up no other that waits")
+    func undecided() async throws {
+        let directory = "\(try TemporaryFolder.make())/journal"
+        try await Self.withApp(interval: .seconds(36_000)) { service in
+            let genuine = try await service.kakao.sandbox.token(of: AccountEvent(userID: 1))
+            let (header, claims) = try TestSigner.parts(of: genuine)
+            func forged(_ number: Int) -> String {
+                var header = header
+                header["kid"] = .string("unknown \(number)")
+                return TestSigner.token(header, claims) { _ in [] } + "AAAA"
+            }
+            let journal = try Journal(
+                path: "\(directory)/unverified",
+                maximumBytes: 1 << 20,
+                logger: service.log.logger
+            )
+            // The first one has the keys fetched. The second one seems to have arrived after that.
+            for (token, delay) in [(forged(1), 0.0), (forged(2), 3600), (genuine, 0)] {
+                let receivedAt = Date() + delay
+                let record = UnverifiedEvents(token: token, receivedAt: receivedAt).record
+                try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                    journal.append(JournalRecord(time: receivedAt, payload: record)) {
+                        continuation.resume(with: $0.mapError { $0 as any Error })
+                    }
+                }
+            }
+            await journal.close()
+            var settings = service.settings
+            settings.journal.directory = directory
+            let log = CollectedLog()
+            try await RunningServer.run(settings, log: log) { _ in
+                let line = await log.line { $0.message == "Account events verified" }
+                #expect(line.metadata == ["stored": "1", "dropped": "1"])
+                let events = try await Self.events(service)
+                #expect(events.count == 1)
+            }
         }
     }
 

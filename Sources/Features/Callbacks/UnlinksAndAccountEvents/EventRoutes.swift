@@ -21,6 +21,8 @@ struct EventRoutes: RouteCollection {
     let client: HTTPClient
     let pool: PostgresPool
     let intake: CallIntake
+    /// The limit of account events with unknown keys, which anyone can make. Shared by all event loops.
+    let unknownKeys: AddressLimit
 
     // MARK: Unlink notices
 
@@ -62,7 +64,7 @@ struct EventRoutes: RouteCollection {
         "/kakao/account-events",
         .anyone(
             .limited(
-                "Only tokens that Kakao has signed are stored. Its keys are fetched every 15 s at most; while they cannot be, tokens for this app wait in 8 MiB of the disk."
+                "Only tokens that Kakao has signed are stored. Its keys are fetched every 15 s at most; until then tokens for this app with unknown keys wait in 8 MiB of the disk, and are limited by address."
             )
         ),
         "Stores account events, which Kakao signs. Offered if a key of the app is set.",
@@ -77,13 +79,13 @@ struct EventRoutes: RouteCollection {
                 "The token is malformed, or not for this app (RFC 8935)."
             ),
         ],
-        problems: [.databaseUnavailable, .identityUnavailable, .overloaded],
+        problems: [.tooManyRequests, .databaseUnavailable, .identityUnavailable, .overloaded],
         isOffered: { $0.verifier != nil },
         handler: receiveAccountEvents
     )
 
     /// Responds with 202 once the events of a security event token are committed and applied, or in the journal, in which a
-    /// token also waits until Kakao's keys can be fetched; with 400 for a malformed token or one that Kakao did not issue for this app (RFC 8935 §2).
+    /// token with an unknown key also waits until Kakao's keys can be fetched; with 400 for a malformed token or one that Kakao did not issue for this app (RFC 8935 §2).
     @Sendable private func receiveAccountEvents(_ call: Call) async throws -> Response {
         do {
             guard let verifier else { preconditionFailure("without a key of the app the operation is not offered") }
@@ -94,10 +96,10 @@ struct EventRoutes: RouteCollection {
         }
     }
 
-    /// Returns the events of a token that Kakao issued for this app, or the token if Kakao's keys cannot be fetched. Such a
-    /// token has the form, the size, the issuer and the audience of Kakao's.
+    /// Returns the events of a token that Kakao issued for this app, or the token if its key is unknown and Kakao's keys cannot be
+    /// fetched now. Such a token has the form, the size, the issuer and the audience of Kakao's.
     ///
-    /// - Throws: ``SecurityEventRefusal``; ``Problem`` 503 when the key is unknown and the keys were fetched a moment ago.
+    /// - Throws: ``SecurityEventRefusal``; ``Problem`` 429 for too many tokens with unknown keys from an address.
     private func read(_ request: Request, _ verifier: TokenVerifier) async throws -> CallIntake.Reading {
         let receivedAt = Date()
         guard request.contentType == "application/secevent+jwt" else {
@@ -113,9 +115,11 @@ struct EventRoutes: RouteCollection {
                 throw SecurityEventRefusal(reason)
             }
         } catch let undecided as UndecidedKey {
-            let problem = Problem.identityUnavailable(retrySeconds: undecided.retrySeconds)
-            guard undecided.isUnreachable else { throw problem }
-            return .unverified(UnverifiedEvents(token: text, receivedAt: receivedAt), problem)
+            try unknownKeys.charge(request)
+            return .unverified(
+                UnverifiedEvents(token: text, receivedAt: receivedAt),
+                .identityUnavailable(retrySeconds: undecided.retrySeconds)
+            )
         }
         return .understood(.events(events))
     }
