@@ -116,8 +116,8 @@ package struct PostgresError: Error, Sendable, Equatable {
     }
 
     /// Whether the statement had no effect and may succeed if it is run again at once: its preparation is out of date,
-    /// or PostgreSQL cancelled it to end a deadlock (40P01).
-    var mayBeRetried: Bool { concernsThePreparedStatement || sqlState == "40P01" }
+    /// or PostgreSQL cancelled it to end a deadlock (40P01) or because of a concurrent transaction (40001).
+    var mayBeRetried: Bool { concernsThePreparedStatement || sqlState == "40P01" || sqlState == "40001" }
 
     /// Returns the error with another code, and the message of that code.
     func with(code: Code) -> PostgresError {

@@ -8,6 +8,16 @@ enum Outcome<Rows> {
     case aborted
 }
 
+extension Outcome {
+    /// The outcome of a command whose group could not be committed.
+    fileprivate func rolledBack(by error: PostgresError) -> Outcome {
+        switch self {
+        case .rows: .failed(error)
+        case .failed, .aborted: self
+        }
+    }
+}
+
 extension Outcome: Sendable where Rows: Sendable {}
 extension Outcome: Equatable where Rows: Equatable {}
 
@@ -16,7 +26,7 @@ extension Outcome: Equatable where Rows: Equatable {}
 /// libpq returns the results of each command and then a NULL. It returns one `PGRES_PIPELINE_SYNC` for each sync,
 /// without a NULL (libpq manual, "Processing Results"). After a command has failed, the later ones of its sync group
 /// return `PGRES_PIPELINE_ABORTED`. The statements of a group are committed at its sync, not at their results, so
-/// results are reported only after the sync. Pure: it holds no connection and reads no clock.
+/// results are reported only after the sync. If the commit fails, libpq returns the error and a NULL before the sync. Pure: it holds no connection and reads no clock.
 struct AnswerQueue<Command, Rows> {
     /// A command and its outcome.
     struct Answer {
@@ -29,6 +39,8 @@ struct AnswerQueue<Command, Rows> {
         case wait
         /// These commands have ended, in this order.
         case deliver([Answer])
+        /// The connection is lost, for this reason.
+        case lost(PostgresError)
         /// libpq returned something that is impossible in this state. The connection cannot be used any more.
         case desynchronized
     }
@@ -41,6 +53,8 @@ struct AnswerQueue<Command, Rows> {
     private var entries = Deque<Entry>()
     /// The outcome of the first entry so far.
     private var outcome: Outcome<Rows>?
+    /// The failure of the commit of the current group, and whether its NULL was received.
+    private var commitFailure: (error: PostgresError, hasEnded: Bool)?
     /// The commands that have a result and wait for the sync of their group.
     private var uncommitted: [Answer] = []
     /// The number of commands that have not ended.
@@ -70,18 +84,33 @@ struct AnswerQueue<Command, Rows> {
         waitingSince = now
     }
 
-    /// Records a result of the first command. A script has several: the first failure counts, else the last result.
+    /// Records a result of the first command, or the failure of the commit of its group. A script has several results: the
+    /// first failure counts, else the last result.
     mutating func received(_ outcome: Outcome<Rows>, at now: UInt64) -> Action {
-        guard case .command = entries.first else { return .desynchronized }
         waitingSince = now
-        if case .failed = self.outcome { return .wait }
-        self.outcome = outcome
+        switch (entries.first, outcome) {
+        case (.command, _):
+            if case .failed = self.outcome { return .wait }
+            self.outcome = outcome
+        case (.sync, .failed(let error)) where error.sqlState == nil:
+            // Of libpq, not of the server: there will be no sync.
+            return .lost(commitFailure?.error ?? error)
+        case (.sync, .failed(let error)):
+            guard commitFailure == nil else { return .desynchronized }
+            commitFailure = (error, hasEnded: false)
+        case (.sync, _), (nil, _):
+            return .desynchronized
+        }
         return .wait
     }
 
     /// Records the NULL after the results of the first command. The command ends at its group's sync, or now if it is a
     /// script and has no group.
     mutating func receivedEnd(at now: UInt64) -> Action {
+        if case .sync = entries.first, let failure = commitFailure, !failure.hasEnded {
+            commitFailure = (failure.error, hasEnded: true)
+            return .wait
+        }
         guard case .command(let command) = entries.first, let outcome else { return .desynchronized }
         entries.removeFirst()
         waitingSince = now
@@ -106,6 +135,9 @@ struct AnswerQueue<Command, Rows> {
         guard case .sync = entries.first else { return .desynchronized }
         entries.removeFirst()
         waitingSince = now
+        if let error = commitFailure.take()?.error {
+            uncommitted = uncommitted.map { Answer(command: $0.command, outcome: $0.outcome.rolledBack(by: error)) }
+        }
         return deliverUncommitted()
     }
 

@@ -182,6 +182,8 @@ extension PostgresConnection {
             case .wait: break
             case .deliver(let answers):
                 for answer in answers { deliver(answer.outcome, for: answer.command) }
+                closeIfEnded(answers)
+            case .lost(let error): close(error)
             case .desynchronized: close(PostgresError(.connectionLost, detail: "libpq returned a result out of order"))
             }
         }
@@ -209,8 +211,12 @@ extension PostgresConnection {
             emit(.answered(command, whole(outcome, key)))
             if case .script = phase { return close(connectionError()) }
         }
-        // The server has announced the end of the session. Anything sent now would be lost before that end is read.
-        if case .failed(let error) = outcome, error.code == .connectionLost { close(error) }
+    }
+
+    /// Closes the connection if the server has announced the end of the session. Anything sent now would be lost before
+    /// that end is read.
+    private func closeIfEnded(_ answers: [AnswerQueue<Sent, PostgresRows>.Answer]) {
+        for case .failed(let error) in answers.map(\.outcome) where error.code == .connectionLost { close(error) }
     }
 
     /// Replaces the failure of a command whose statement is not prepared by the reason why preparing it failed.

@@ -43,6 +43,44 @@ import Testing
         #expect(queue.isEmpty)
     }
 
+    @Test("A failed commit fails what has succeeded in its group, and nothing after it")
+    func failedCommit() {
+        var queue = Queue()
+        for command in ["a", "b"] { queue.sent(command, at: 0) }
+        queue.sentSync(at: 0)
+        queue.sent("c", at: 0)
+        queue.sentSync(at: 0)
+        for row in 1...2 {
+            #expect(queue.received(.rows(row), at: 1) == .wait)
+            #expect(queue.receivedEnd(at: 1) == .wait)
+        }
+        #expect(queue.received(.failed(error), at: 1) == .wait)
+        #expect(queue.receivedEnd(at: 1) == .wait)
+        #expect(queue.receivedSync(at: 1) == over(("a", .failed(error)), ("b", .failed(error))))
+        #expect(queue.received(.rows(3), at: 1) == .wait)
+        #expect(queue.receivedEnd(at: 1) == .wait)
+        #expect(queue.receivedSync(at: 1) == over(("c", .rows(3))))
+        #expect(queue.isEmpty)
+    }
+
+    @Test("A connection that is lost before the sync, or in place of it, is reported as lost, with the server's reason")
+    func lost() {
+        for reason in [nil, PostgresError(.connectionLost, sqlState: "57P01")] {
+            var queue = Queue()
+            queue.sent("a", at: 0)
+            queue.sentSync(at: 0)
+            _ = queue.received(.rows(1), at: 1)
+            _ = queue.receivedEnd(at: 1)
+            if let reason {
+                #expect(queue.received(.failed(reason), at: 1) == .wait)
+                #expect(queue.receivedEnd(at: 1) == .wait)
+            }
+            let ofLibpq = PostgresError(.connectionLost, detail: "server closed the connection unexpectedly")
+            #expect(queue.received(.failed(ofLibpq), at: 1) == .lost(reason ?? ofLibpq))
+            #expect(queue.drain() == ["a"])
+        }
+    }
+
     @Test("A script's outcome is its first failure, or else its last result")
     func scripts() {
         var queue = Queue()
