@@ -258,7 +258,7 @@ let package = Package(
         // Tests.
         testSupport(
             "TestSupport",
-            ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging, subprocess, systemPackage]
+            ["ChildProcess", "EventLoop", "Locking", "Postgres", "PrivatePostgres", logging, subprocess, systemPackage]
         ),
         tests("Engine/EventLoopTests", ["EventLoop", "Locking", "TestSupport"]),
         tests("Engine/JSONTests", ["JSON", "TestSupport"]),

@@ -121,6 +121,8 @@ struct ServingService: Service {
     // MARK: The database
 
     /// Applies pending migrations or checks that none is pending. Retries while the database is unavailable.
+    ///
+    /// - Throws: ``PostgresError`` for a database that waiting does not change.
     private func prepareDatabase() async throws {
         while true {
             do {
@@ -128,10 +130,20 @@ struct ServingService: Service {
                 for feature in features { try await feature.prepare() }
                 if startsStopped { try await stopSender() }
                 return
-            } catch let error as PostgresError where error.isTransient {
+            } catch let error as PostgresError where error.isTransient && mayWait(after: error) {
                 logger.warning("Waiting for the database", metadata: ["error": "\(String(reflecting: error))"])
                 try await context.sending.loop.sleep(for: .seconds(1))
             }
+        }
+    }
+
+    /// Whether the server waits for its database after an error.
+    private func mayWait(after error: PostgresError) -> Bool {
+        switch error.code {
+        case .unsuitable: false
+        // A standby may be promoted. Meanwhile the journal keeps Kakao's calls. Without one the server does not seem to run.
+        case .standby: context.journal != nil || database.hasSeveralHosts
+        default: true
         }
     }
 

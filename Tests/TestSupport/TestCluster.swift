@@ -27,3 +27,17 @@ package enum TestCluster {
         return try #require(await cluster.realDirectory)
     }
 }
+
+extension PostgresCluster {
+    /// Restarts the server as a standby that follows no primary.
+    package func becomeStandby() async throws {
+        try writeFile([], to: "\(try #require(realDirectory))/data/standby.signal")
+        try await restart()
+    }
+
+    /// Makes a standby a primary.
+    package func promote() async throws {
+        let result = try await Program.run(["psql", try #require(url), "-Atc", "SELECT pg_promote()"])
+        try #require(result.status == 0, "\(result.text)")
+    }
+}

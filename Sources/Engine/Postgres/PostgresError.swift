@@ -25,6 +25,11 @@ package struct PostgresError: Error, Sendable, Equatable {
         case migration
         /// The connection string is invalid.
         case settings
+        /// The only server that was found is a standby. Nothing was sent.
+        case standby
+        /// The database, or the pooler in front of it, cannot serve this program until an administrator changes it.
+        /// Nothing was sent.
+        case unsuitable
     }
 
     package private(set) var code: Code
@@ -68,6 +73,16 @@ package struct PostgresError: Error, Sendable, Equatable {
 
     /// The class of the SQLSTATE: its first two characters.
     package var sqlStateClass: Substring? { sqlState?.prefix(2) }
+
+    /// The message of PostgreSQL or libpq in one line, or else that of the error, for operators.
+    package var words: String {
+        let words = code == .migration ? message : detail ?? message
+        let line = words.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        return line.hasSuffix(".") ? String(line.dropLast()) : line
+    }
+
+    /// The error with the message of PostgreSQL or libpq, for an operator's terminal.
+    package var report: String { code == .migration || detail == nil ? description : "\(description) \(words)" }
 
     /// Returns the error of a failed statement. An error of libpq itself has no `sqlState`.
     static func fromServer(
@@ -119,6 +134,14 @@ package struct PostgresError: Error, Sendable, Equatable {
     /// or PostgreSQL cancelled it to end a deadlock (40P01) or because of a concurrent transaction (40001).
     var mayBeRetried: Bool { concernsThePreparedStatement || sqlState == "40P01" || sqlState == "40001" }
 
+    /// The error of a call that finds no connection, because the latest one has failed with this error.
+    var ofUnavailability: PostgresError {
+        switch code {
+        case .standby, .unsuitable: self
+        default: with(code: .unavailable)
+        }
+    }
+
     /// Returns the error with another code, and the message of that code.
     func with(code: Code) -> PostgresError {
         var error = self
@@ -139,6 +162,8 @@ extension PostgresError.Code {
         case .decoding: "The database returned an unexpected result."
         case .migration: "The database schema does not match this program."
         case .settings: "The database URL is invalid."
+        case .standby: "The database is a standby."
+        case .unsuitable: "The database cannot be used as it is."
         }
     }
 }

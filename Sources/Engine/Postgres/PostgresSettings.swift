@@ -4,6 +4,8 @@ import Glibc
 
 /// The connection settings of a database.
 ///
+/// The parameters that each session sets are those of ``SessionParameter``.
+///
 /// The printed form contains only a short list of the connection string's parameters, without the password.
 package struct PostgresSettings: Sendable {
     /// The timeout of an attempt to connect, including host name look-ups and handshakes.
@@ -49,18 +51,17 @@ package struct PostgresSettings: Sendable {
     var plansOnce = false
 
     /// The parameters of the connection string, as libpq parsed them.
-    private var connection: [String: String]
+    private(set) var connection: [String: String]
 
     /// Parses a connection string in either of libpq's forms: `postgresql://user@host:port/database?parameter=value`,
     /// or `host=… dbname=…` (libpq manual, "Connection Strings").
     ///
     /// - Throws: ``PostgresError/Code/settings``. The error does not quote the string, which may contain a password.
     package init(url: String) throws(PostgresError) {
-        guard let options = PQconninfoParse(url, nil) else {
-            throw PostgresError(
-                .settings,
-                detail: "neither a valid postgresql:// URL nor a valid list of keyword=value"
-            )
+        var message: UnsafeMutablePointer<CChar>?
+        guard let options = PQconninfoParse(url, &message) else {
+            defer { PQfreemem(message) }
+            throw PostgresError(.settings, detail: Self.rejection(of: url, message.map { String(cString: $0) } ?? ""))
         }
         defer { PQconninfoFree(options) }
         connection = [:]
@@ -73,6 +74,13 @@ package struct PostgresSettings: Sendable {
         guard ports.allSatisfy({ UInt16($0).map { $0 > 0 } ?? false }) else {
             throw PostgresError(.settings, detail: "a port must be a number from 1 to 65535")
         }
+        for (keyword, values) in Self.choices {
+            guard let value = connection[keyword], !value.isEmpty, !values.contains(value) else { continue }
+            throw PostgresError(
+                .settings,
+                detail: "the value of the parameter \(keyword) must be one of \(values.joined(separator: ", "))"
+            )
+        }
     }
 
     /// The hosts to try, in order: names, addresses, or directories of Unix sockets. Empty for libpq's default
@@ -81,6 +89,23 @@ package struct PostgresSettings: Sendable {
         guard connection["hostaddr"] == nil else { return [] }
         let hosts = connection["host"] ?? Self.environment("PGHOST") ?? ""
         return hosts.isEmpty ? [] : hosts.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    /// Whether the connection string names more than one host. One of them may be the primary after a failover.
+    package var hasSeveralHosts: Bool {
+        let given =
+            connection["hostaddr"] ?? Self.environment("PGHOSTADDR") ?? connection["host"] ?? Self.environment("PGHOST")
+        return given?.contains(",") ?? false
+    }
+
+    /// Whether the startup packet has options of the operator.
+    var hasOptions: Bool { connection["options"] ?? Self.environment("PGOPTIONS") != nil }
+
+    /// The servers and the database of a connection string. Equal for settings that differ in other respects.
+    var destination: Destination { Destination(connection: connection) }
+
+    struct Destination: Hashable {
+        let connection: [String: String]
     }
 
     /// Whether a host is remote: neither a directory of Unix sockets nor a loopback address.
@@ -99,7 +124,7 @@ package struct PostgresSettings: Sendable {
         return connection["sslmode"] ?? Self.environment("PGSSLMODE") ?? "prefer"
     }
 
-    private static func environment(_ name: String) -> String? {
+    static func environment(_ name: String) -> String? {
         getenv(name).map { String(cString: $0) }
     }
 
@@ -119,16 +144,10 @@ package struct PostgresSettings: Sendable {
         ]
         parameters.merge(connection) { _, given in given }
         parameters["client_encoding"] = "UTF8"
-        // Every statement of the service has an index to use. Plans are based on statistics, which lag behind a table
-        // that grows by thousands of rows a second, and plans are cached. A cached plan that reads a whole table,
-        // because the table was empty once, would be disastrous.
-        var options = ["-c enable_seqscan=off", "-c jit=off"]
-        if plansOnce { options.append("-c plan_cache_mode=force_generic_plan") }
-        // After the options above, so that the URL overrides them.
-        if let own = connection["options"] { options.append(own) }
-        if let statementTimeout { options.append("-c statement_timeout=\(statementTimeout.wholeMilliseconds)") }
-        if isReadOnly { options.append("-c default_transaction_read_only=on") }
-        parameters["options"] = options.joined(separator: " ")
+        // Of several hosts, a standby is passed over. The session checks a single one, to name it as a standby.
+        if hasSeveralHosts, parameters["target_session_attrs"] == nil, Self.environment("PGTARGETSESSIONATTRS") == nil {
+            parameters["target_session_attrs"] = "primary"
+        }
         if addresses.contains(where: { $0?.isEmpty == false }) {
             let ports = (connection["port"] ?? "").split(separator: ",", omittingEmptySubsequences: false)
             var hosts: [String] = []

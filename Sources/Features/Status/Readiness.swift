@@ -138,6 +138,8 @@ actor Readiness {
         } catch let error as PostgresError where error.code == .migration {
             // A newer server has run migrations while this server was running. This server continues.
             return gate.isOpen ? .ok : .migrating
+        } catch let error as PostgresError where error.code == .unsuitable {
+            return .refused
         } catch let error as PostgresError where Self.refusals.contains(error.sqlStateClass ?? "") {
             return .refused
         } catch {

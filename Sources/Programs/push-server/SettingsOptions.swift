@@ -123,6 +123,12 @@ func reportingFailures(_ body: () async throws -> Void) async throws {
         throw ExitCode(EX_CONFIG)
     } catch let exit as ExitCode {
         throw exit
+    } catch let error as PostgresError {
+        Terminal.writeError("push-server: \(error.report)")
+        switch error.code {
+        case .settings, .standby, .unsuitable: throw ExitCode(EX_CONFIG)
+        default: throw ExitCode.failure
+        }
     } catch {
         Terminal.writeError("push-server: \(error)")
         throw ExitCode.failure

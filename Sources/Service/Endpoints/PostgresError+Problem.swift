@@ -18,10 +18,10 @@ extension PostgresError: ProblemConvertible {
         )
     }
 
-    /// Whether the database is unavailable or overloaded, so that a retry may succeed.
+    /// Whether the database is unavailable, unusable or overloaded, so that a retry may succeed.
     package var isTransient: Bool {
         switch code {
-        case .unavailable, .connectionLost, .timedOut, .overloaded: true
+        case .unavailable, .connectionLost, .timedOut, .overloaded, .standby, .unsuitable: true
         case .server, .invalidParameter, .decoding, .migration, .settings: false
         }
     }

@@ -24,8 +24,10 @@ package actor PostgresCluster {
     /// The time limit for an orphaned server to end before a new one is started.
     private static let orphanTimeout: Duration = .seconds(15)
     private static let pollInterval: Duration = .milliseconds(50)
-    /// The message of a server that accepts connections. It is in English, because `lc_messages` is C.
-    private static let readyMessage = "database system is ready to accept connections"
+    /// The messages of a server that accepts connections. They are in English, because `lc_messages` is C.
+    private static let readyMessages = [
+        "database system is ready to accept connections", "database system is ready to accept read-only connections",
+    ]
 
     private let directory: String
     private let settings: [String: String]
@@ -75,7 +77,10 @@ package actor PostgresCluster {
         let deadline = ContinuousClock.now + Self.orphanTimeout
         while true {
             try await waitForOrphan(location, until: deadline)
-            let server = ChildProcess(isReady: { $0.hasSuffix(Self.readyMessage) }, onLine: onLine)
+            let server = ChildProcess(
+                isReady: { line in Self.readyMessages.contains { line.hasSuffix($0) } },
+                onLine: onLine
+            )
             self.server = server
             try launch(server, location, installation, user)
             switch await server.waitUntilReady(within: Self.startTimeout) {

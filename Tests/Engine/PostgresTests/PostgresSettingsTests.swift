@@ -43,23 +43,56 @@ import Testing
         #expect(error.map { !String(reflecting: $0).contains("secret") } ?? false)
     }
 
-    @Test("Timeout, planner settings and application name are sent; an application name in the string takes precedence")
+    @Test("The error of a rejected connection string names the parameter and what to do, and never a value")
+    func words() throws {
+        for (url, words) in [
+            ("postgres://me:secret@h/d?schema=secret", "parameter schema: use options=-csearch_path"),
+            ("postgres://me:secret@h/d?sslmode=require&pool=secret", "parameter pool: remove it"),
+            ("postgres://me:secret@h/d?whatever=secret", "does not know the parameter whatever"),
+            ("host=h wherever=secret", "does not know the parameter wherever"),
+            ("jdbc:postgresql://h/d?user=me&password=secret", "jdbc:postgresql:// is the URL of another driver"),
+            ("postgresql+psycopg://me:secret@h/d", "postgresql+psycopg:// is the URL of another driver"),
+            ("postgres://me:secret@h/d?sslmode=secret", "sslmode must be one of disable, allow, prefer, require"),
+            ("postgres://h/d?target_session_attrs=secret", "target_session_attrs must be one of any, read-write"),
+            ("postgres://me:pa/x?secret=1@h/d", "? is %3F"),
+            ("postgres://me:secret%zz@h/d", "a % must be followed by two hexadecimal digits"),
+            ("postgres://me:secret@h:port/d", "a port must be a number"),
+            ("secret", "neither a valid postgresql:// URL nor"),
+        ] {
+            let error = try #require(throws: PostgresError.self) { try PostgresSettings(url: url) }
+            #expect(error.words.contains(words), "\(error.words)")
+            #expect(!String(reflecting: error).contains("secret"), "\(error.words)")
+        }
+    }
+
+    @Test("The startup packet has the options of the connection string and none of ours")
     func options() throws {
         var settings = try PostgresSettings(url: "postgres://h/d?options=-csearch_path%3Da")
         settings.statementTimeout = .milliseconds(1500)
+        settings.isReadOnly = true
         var parameters = Dictionary(
             uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) }
         )
-        #expect(parameters["options"] == "-c enable_seqscan=off -c jit=off -csearch_path=a -c statement_timeout=1500")
+        #expect(parameters["options"] == "-csearch_path=a")
         #expect(parameters["application_name"] == "push-server")
-        settings = try PostgresSettings(url: "postgres://h/d?application_name=mine")
-        settings.statementTimeout = nil
-        settings.plansOnce = true
+        #expect(parameters["target_session_attrs"] == nil)
+        settings = try PostgresSettings(url: "postgres://h,i/d?application_name=mine")
         parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
-        #expect(
-            parameters["options"] == "-c enable_seqscan=off -c jit=off -c plan_cache_mode=force_generic_plan"
-        )
+        #expect(parameters["options"] == nil)
         #expect(parameters["application_name"] == "mine")
+        #expect(parameters["target_session_attrs"] == "primary")
+        settings = try PostgresSettings(url: "postgres://h,i/d?target_session_attrs=any")
+        parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
+        #expect(parameters["target_session_attrs"] == "any")
+    }
+
+    @Test("A certificate that libpq may not read is explained")
+    func certificate() throws {
+        let message = #"could not open certificate file "/root/.postgresql/postgresql.crt": Permission denied"#
+        let settings = try PostgresSettings(url: "postgres://h/d")
+        #expect(settings.explaining(message).contains("the folder that HOME names"))
+        #expect(settings.explaining("fe_sendauth: no password supplied") == "fe_sendauth: no password supplied")
+        #expect(try PostgresSettings(url: "postgres://h/d?sslcert=a").explaining(message) == message)
     }
 
     @Test("A host is listed once for each of its addresses, and an unknown host is left out")

@@ -39,8 +39,11 @@ extension PostgresConnection {
     }
 
     /// Sends a script or a `COPY`, on a connection with nothing else in flight.
-    func send(script command: PostgresCommand) {
-        answers.sent(.command(command, nil), at: loop.now)
+    ///
+    /// - Parameter isOwn: Whether the result is for the connection itself, and not for its owner.
+    func send(script command: PostgresCommand, isOwn: Bool = false) {
+        guard !isClosed else { return command.fail(.connectionLost, "not open") }
+        answers.sent(isOwn ? .own(command) : .command(command, nil), at: loop.now)
         guard isIdleForScript, PQexitPipelineMode(handle) == 1, PQsendQuery(handle, command.statement.text) == 1,
             flush()
         else {
@@ -196,7 +199,7 @@ extension PostgresConnection {
     /// The name of the statement at the head of the queue, or its text if it has no name.
     private var firstStatement: StatementText? {
         switch answers.first {
-        case .command(let command, _): command.statement
+        case .command(let command, _), .own(let command): command.statement
         case .preparation(let key): key.statement
         case nil: nil
         }
@@ -207,9 +210,16 @@ extension PostgresConnection {
         case .preparation(let key):
             if case .failed(let error) = outcome { statements.failed(key, error) }
         case .command(let command, let key):
-            if case .script = phase, PQenterPipelineMode(handle) == 1 { phase = .pipeline }
+            endScript()
             emit(.answered(command, whole(outcome, key)))
             if case .script = phase { return close(connectionError()) }
+        case .own(let command):
+            endScript()
+            switch outcome {
+            case .rows(let rows): command.complete(.success(rows))
+            case .failed(let error): command.complete(.failure(error))
+            case .aborted: command.fail(.connectionLost, "aborted by the failure of an earlier command")
+            }
         }
     }
 
@@ -217,6 +227,10 @@ extension PostgresConnection {
     /// that end is read.
     private func closeIfEnded(_ answers: [AnswerQueue<Sent, PostgresRows>.Answer]) {
         for case .failed(let error) in answers.map(\.outcome) where error.code == .connectionLost { close(error) }
+    }
+
+    private func endScript() {
+        if case .script = phase, PQenterPipelineMode(handle) == 1 { phase = .pipeline }
     }
 
     /// Replaces the failure of a command whose statement is not prepared by the reason why preparing it failed.
@@ -248,7 +262,7 @@ extension PostgresConnection {
         guard !answers.isEmpty else { return nil }
         let timeout =
             switch answers.first {
-            case .command(let command, _): command.timeout
+            case .command(let command, _), .own(let command): command.timeout
             case .preparation, nil: settings.statementTimeout
             }
         guard let timeout else { return nil }

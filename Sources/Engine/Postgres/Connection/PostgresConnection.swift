@@ -7,13 +7,14 @@ import Logging
 ///
 /// The loop is the actor's executor, so everything that uses the `PGconn` runs on it; readiness callbacks enter with
 /// `assumeIsolated`. ``AnswerQueue`` holds the commands in flight, ``StatementCache`` the prepared statements. This
-/// file connects and closes, `PostgresConnection+Commands.swift` sends commands and reads results, and
-/// `PostgresConnection+Copy.swift` sends the data of a `COPY`. A connection is used once: after
+/// file connects and closes, `PostgresConnection+Session.swift` begins the session, `PostgresConnection+Commands.swift`
+/// sends commands and reads results, and `PostgresConnection+Copy.swift` sends the data of a `COPY`. A connection is used once: after
 /// ``Event/closed(_:unanswered:)`` its owner creates another one.
 actor PostgresConnection {
     /// An event for the owner, reported on the loop. A call of the owner reports, before it returns, only results that
     /// had arrived already and the end of the connection.
     enum Event: Sendable {
+        /// The session has begun, and accepts commands.
         case opened
         case answered(PostgresCommand, Outcome<PostgresRows>)
         /// A `NOTIFY` on a channel that this connection listens on.
@@ -37,10 +38,12 @@ actor PostgresConnection {
         case closed
     }
 
-    /// An entry in flight: a caller's command, or the preparation of a statement for one.
+    /// An entry in flight: a command of the owner, the preparation of a statement for one, or a command of the
+    /// connection itself.
     enum Sent: Sendable {
         case command(PostgresCommand, StatementCache.Key?)
         case preparation(StatementCache.Key)
+        case own(PostgresCommand)
     }
 
     nonisolated let loop: EventLoop
@@ -48,6 +51,8 @@ actor PostgresConnection {
 
     let settings: PostgresSettings
     let logger: Logger
+    /// Whether the connection is to change nothing: see ``PoolerCheck``.
+    let isProbe: Bool
     /// Released with the last event: until then the owner and the connection retain each other. A weak reference would
     /// make every retain of either slow.
     private var handler: (@Sendable (Event) -> Void)?
@@ -58,6 +63,8 @@ actor PostgresConnection {
     var registration: Registration?
     var answers = AnswerQueue<Sent, PostgresRows>()
     var statements = StatementCache()
+    /// What is known of the session; `nil` before it has begun.
+    var session: SessionFacts?
     /// The timer of the attempt to connect, and later of the server's next response.
     var timer: TimerID?
     /// The time at which ``timer`` fires for the server's next response, in the loop's milliseconds.
@@ -67,11 +74,13 @@ actor PostgresConnection {
         settings: PostgresSettings,
         loop: EventLoop,
         logger: Logger,
+        isProbe: Bool = false,
         handler: @escaping @Sendable (Event) -> Void
     ) {
         self.settings = settings
         self.loop = loop
         self.logger = logger
+        self.isProbe = isProbe
         self.handler = handler
         notices = NoticeLog(logger: logger)
     }
@@ -144,13 +153,12 @@ actor PostgresConnection {
         switch PQconnectPoll(handle) {
         case PGRES_POLLING_READING: watch(.read)
         case PGRES_POLLING_WRITING: watch(.write)
-        case PGRES_POLLING_OK: opened()
+        case PGRES_POLLING_OK: connected()
         default: close(connectionError())
         }
     }
 
-    private func opened() {
-        loop.cancel(timer.take())
+    private func connected() {
         _ = PQsetErrorVerbosity(handle, PQERRORS_DEFAULT)
         guard PQsetnonblocking(handle, 1) == 0, PQenterPipelineMode(handle) == 1 else {
             return close(connectionError())
@@ -163,7 +171,7 @@ actor PostgresConnection {
             return close(PostgresError(.unavailable, detail: "\(error)"))
         }
         phase = .pipeline
-        emit(.opened)
+        openSession()
     }
 
     // MARK: Closing
@@ -178,12 +186,18 @@ actor PostgresConnection {
         guard !isClosed else { return }
         if !answers.isEmpty, PQstatus(handle) == CONNECTION_OK { CancelRequest(handle)?.send() }
         phase = .closed
+        if let session { PoolerCheck.shared.remove(session.process, of: self) }
         loop.cancel(timer.take())
         loop.deregister(registration.take())
         PQfinish(handle)
         handle = nil
-        let unanswered = answers.drain().compactMap { sent -> PostgresCommand? in
-            if case .command(let command, _) = sent { command } else { nil }
+        var unanswered: [PostgresCommand] = []
+        for sent in answers.drain() {
+            switch sent {
+            case .command(let command, _): unanswered.append(command)
+            case .own(let command): command.complete(.failure(error))
+            case .preparation: break
+            }
         }
         let handler = handler
         self.handler = nil
@@ -208,7 +222,7 @@ actor PostgresConnection {
         return PostgresError(
             isConnecting ? .unavailable : .connectionLost,
             sqlState: isConnecting ? lines.compactMap(Self.sqlState).last : nil,
-            detail: lines.joined(separator: " ")
+            detail: settings.explaining(lines.joined(separator: " "))
         )
     }
 

@@ -149,7 +149,7 @@ actor ExclusivePool {
                     metadata: ["loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
                 )
                 // The longest waiting caller gets the error, for its log. The others wait for another attempt.
-                waiters.popFirst()?.promise.complete(.failure(error.with(code: .unavailable)))
+                waiters.popFirst()?.promise.complete(.failure(error.ofUnavailability))
             }
         }
         serveWaiters()

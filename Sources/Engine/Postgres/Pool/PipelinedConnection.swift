@@ -217,7 +217,7 @@ actor PipelinedConnection {
 
     private func closed(_ error: PostgresError, _ unanswered: [PostgresCommand]) {
         inFlight = 0
-        lastError = error.with(code: .unavailable)
+        lastError = error.ofUnavailability
         if !connection.isClosed {
             // A warning only for the first failure, not for every attempt.
             logger.log(

@@ -2,7 +2,8 @@ import EventLoop
 
 // Exclusive connections.
 extension PostgresPool {
-    /// Runs `body` in a transaction, in which each statement sees what is committed when it starts (`READ COMMITTED`). Commits when `body` returns; rolls back when it throws or the task is cancelled.
+    /// Runs `body` in a transaction, in which each statement sees what is committed when it starts (`READ COMMITTED`).
+    /// Commits when `body` returns; rolls back when it throws or the task is cancelled.
     ///
     /// The transaction holds one of the loop's ``PostgresSettings/exclusiveConnections``. Therefore `body` must do
     /// nothing slow outside the database, and must never wait for another transaction of the same loop.
@@ -18,8 +19,7 @@ extension PostgresPool {
     ) async throws -> Result {
         var session = try await lease()
         do {
-            // Whatever the role or the database has as its default: what others have committed meanwhile must be seen.
-            _ = try await session.uninterruptedQuery("BEGIN ISOLATION LEVEL READ COMMITTED")
+            _ = try await session.uninterruptedQuery("BEGIN")
             if let statementTimeout {
                 session.statementTimeout = statementTimeout
                 try await session.setStatementTimeout(statementTimeout, isLocal: true)

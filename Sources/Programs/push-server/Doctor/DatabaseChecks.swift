@@ -26,7 +26,7 @@ struct DatabaseChecks: Sendable {
         do {
             postgres = try PostgresSettings(url: settings.databaseURL.revealed)
         } catch {
-            return unreachable("\(Self.words(error)): correct database.url")
+            return unreachable("\(error.words): correct database.url")
         }
         postgres.statementTimeout = .seconds(3)
         postgres.applicationName = "push-server doctor"
@@ -42,6 +42,8 @@ struct DatabaseChecks: Sendable {
         let server: Verdict
         do {
             server = try await self.server(pool)
+        } catch let error as PostgresError where error.code == .standby || error.code == .unsuitable {
+            return unreachable(error.words)
         } catch {
             return unreachable(
                 "\(Self.words(error)): start PostgreSQL, allow connections from this machine, or correct database.url"
@@ -82,25 +84,17 @@ struct DatabaseChecks: Sendable {
 
     /// Returns the message of the server or libpq, which contains no password.
     private static func words(_ error: any Error) -> String {
-        guard let error = error as? PostgresError else { return "\(error)" }
-        let words = error.code == .migration ? error.message : error.detail ?? error.message
-        let line = words.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-        return line.hasSuffix(".") ? String(line.dropLast()) : line
+        (error as? PostgresError)?.words ?? "\(error)"
     }
 
     // MARK: Checks
 
     private func server(_ pool: PostgresPool) async throws -> Verdict {
-        guard let (version, number, encoding) = try await pool.read(ReadServerVersion()).first else {
+        guard let (version, number) = try await pool.read(ReadServerVersion()).first else {
             throw PostgresError(.decoding)
         }
         guard number >= Self.oldestVersion else {
             return .wrong("PostgreSQL \(version) is too old: upgrade to 14 or newer")
-        }
-        guard encoding == "UTF8" else {
-            return .wrong(
-                "the encoding \(encoding) cannot store every text: create the database with ENCODING 'UTF8' TEMPLATE template0"
-            )
         }
         let start = MonotonicTime.now
         _ = try await pool.read(PingDatabase())
@@ -127,10 +121,7 @@ struct DatabaseChecks: Sendable {
     /// Checks whether the role has the privileges that the server needs.
     private func role(_ pool: PostgresPool) async throws -> Verdict {
         // On a connection for writes: those for reads are always read-only.
-        guard let (isStandby, isReadOnly) = try await pool.write(ReadWritability()).first, !isStandby else {
-            return .wrong("this is a standby, which accepts no writes: name the primary in database.url")
-        }
-        guard !isReadOnly else {
+        guard try await pool.write(ReadWritability()).first == false else {
             return .wrong(
                 "the database is read-only: turn default_transaction_read_only off for the role and the database"
             )
@@ -296,16 +287,15 @@ struct DatabaseChecks: Sendable {
 
 // MARK: Statements
 
-/// Reads the version of PostgreSQL, as a text and as a number, and the database's encoding.
+/// Reads the version of PostgreSQL, as a text and as a number.
 struct ReadServerVersion: PostgresStatement {
     static let sql: SQL = """
         SELECT split_part(current_setting('server_version'), ' ', 1),
-            current_setting('server_version_num')::integer,
-            current_setting('server_encoding')
+            current_setting('server_version_num')::integer
         """
 
-    static func decode(_ row: PostgresRow) throws -> (version: String, number: Int32, encoding: String) {
-        try row.decode(String.self, Int32.self, String.self)
+    static func decode(_ row: PostgresRow) throws -> (version: String, number: Int32) {
+        try row.decode(String.self, Int32.self)
     }
 }
 
@@ -339,15 +329,13 @@ struct ReadDatabaseClock: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Date { try row.decode(Date.self) }
 }
 
-/// Reads whether the server is a standby, and whether this transaction is read-only.
+/// Reads whether this transaction is read-only.
 struct ReadWritability: PostgresStatement {
     static let sql: SQL = """
-        SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean
+        SELECT current_setting('transaction_read_only')::boolean
         """
 
-    static func decode(_ row: PostgresRow) throws -> (isStandby: Bool, isReadOnly: Bool) {
-        try row.decode(Bool.self, Bool.self)
-    }
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
 /// Reads the current role and schema, whether the role is a superuser or a member of one, its privileges, and the tables

@@ -153,7 +153,8 @@ final class ProxiedConnection {
             if let name = message.strings(1).first, let key = portals[name] { group.statements.append(key) }
             hold(message)
         case UInt8(ascii: "Q"):
-            group.statements += message.strings(1).map { StatementKey(sql: $0) }
+            // The beginning of a session is no point: connections are opened at any time.
+            group.statements += message.strings(1).map { StatementKey(sql: $0) }.filter { !$0.beginsSession }
             hold(message)
             submit()
         case UInt8(ascii: "S"):

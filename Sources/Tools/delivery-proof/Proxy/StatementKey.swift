@@ -19,6 +19,9 @@ struct StatementKey: Hashable, Sendable, CustomStringConvertible {
         ["BEGIN", "COMMIT", "ROLLBACK"].contains(words.prefix { $0 != " " })
     }
 
+    /// Whether it is the first statement of a session, which sets the session's parameters.
+    var beginsSession: Bool { words.hasPrefix("SET TRANSACTION ISOLATION LEVEL") }
+
     var description: String { "\(digest) \"\(words)\"" }
 }
 

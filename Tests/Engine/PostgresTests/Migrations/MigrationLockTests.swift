@@ -12,7 +12,8 @@ import Testing
     /// Short waits, in any number of attempts.
     private func patience(attempts: Int) -> Migrator.Patience {
         var patience = Migrator.Patience()
-        patience.lockTimeout = .milliseconds(200)
+        // Meanwhile a second connection is opened, which asks who blocks the first.
+        patience.lockTimeout = .seconds(1)
         patience.pause = .milliseconds(10)
         patience.attempts = attempts
         return patience

@@ -1,0 +1,29 @@
+import EventLoop
+import Postgres
+import TestSupport
+import Testing
+
+/// Runs `body` with a pool, and shuts the pool down afterwards.
+func withPool(_ settings: PostgresSettings, _ body: (PostgresPool) async throws -> Void) async throws {
+    let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)
+    pool.start()
+    do {
+        try await body(pool)
+    } catch {
+        await pool.shutdown()
+        throw error
+    }
+    await pool.shutdown()
+}
+
+/// Expects that a pool cannot connect, for a reason with these words.
+func expectRefusal(
+    _ pool: PostgresPool,
+    _ code: PostgresError.Code,
+    _ words: String,
+    sourceLocation: SourceLocation = #_sourceLocation
+) async throws {
+    let error = try await postgresError(sourceLocation: sourceLocation) { _ = try await pool.read("SELECT 1") }
+    #expect(error.code == code, sourceLocation: sourceLocation)
+    #expect(error.words.contains(words), "\(error.words)", sourceLocation: sourceLocation)
+}
