@@ -1,3 +1,4 @@
+import Crypto
 import Endpoints
 import EventLoop
 import HTTPClient
@@ -41,6 +42,12 @@ struct ServingService: Service {
             addresses["operator_address"] = "\(settings.operatorHost ?? settings.http.host):\(operators.port)"
         }
         logger.notice("Listening", metadata: addresses)
+        if let problem = KakaoSettings.problem(ofKey: settings.kakao.adminKey.revealed) {
+            logger.warning(
+                "Admin key does not look like one of Kakao",
+                metadata: ["setting": "kakao.admin_key", "problem": "\(problem)"]
+            )
+        }
         if context.journal == nil {
             logger.warning(
                 "No journal configured: calls from Kakao are lost while PostgreSQL is unavailable",
@@ -141,7 +148,8 @@ struct ServingService: Service {
     private func mayWait(after error: PostgresError) -> Bool {
         switch error.code {
         case .unsuitable: false
-        // A standby may be promoted. Meanwhile the journal keeps Kakao's calls. Without one the server does not seem to run.
+        // A standby may be promoted. Meanwhile the journal keeps Kakao's calls. Without one the server does not seem to
+        // run.
         case .standby: context.journal != nil || database.hasSeveralHosts
         default: true
         }

@@ -9,6 +9,7 @@ package import LogOutput
 package import Logging
 package import Messages
 import Net
+import Postgres
 package import Pushes
 package import Settings
 package import Sharing
@@ -110,6 +111,11 @@ package struct Settings: SettingsGroup {
     /// Checks the rules between settings, and sets the defaults that depend on others.
     private mutating func validate(_ reader: SettingsReader) throws {
         publicURL = givenPublicURL.map { .given($0) }
+        do throws(PostgresError) {
+            _ = try PostgresSettings(url: databaseURL.revealed)
+        } catch {
+            throw reader.error("database.url", "is invalid: \(error.words).")
+        }
         guard (certificateFile == nil) == (privateKeyFile == nil) else {
             let missing = certificateFile == nil ? "http.tls.certificate_file" : "http.tls.private_key_file"
             throw reader.error(missing, "is required: set the certificate and its private key together.")

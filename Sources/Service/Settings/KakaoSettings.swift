@@ -139,6 +139,20 @@ package struct KakaoSettings: SettingsGroup {
     ]
 }
 
+extension KakaoSettings {
+    /// Returns why `key` cannot be one of the keys that Kakao gives an app, which are 32 hexadecimal digits; `nil` if
+    /// it may be one. It does not quote the key.
+    package static func problem(ofKey key: String) -> String? {
+        guard key.utf8.count != 32 || !key.utf8.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit }) else {
+            return nil
+        }
+        guard let first = key.first, first == key.last, key.count > 1, "\"'".contains(first) else {
+            return "it is not 32 hexadecimal digits; copy it again from Kakao's console"
+        }
+        return "it is in quotes, which `docker run --env-file` does not remove; remove them"
+    }
+}
+
 extension SettingKind where Value == HTTPProxy {
     fileprivate static let httpProxy = SettingKind(
         "`http://host:port` or `http://user:password@host:port`",

@@ -26,7 +26,8 @@ extension Outcome: Equatable where Rows: Equatable {}
 /// libpq returns the results of each command and then a NULL. It returns one `PGRES_PIPELINE_SYNC` for each sync,
 /// without a NULL (libpq manual, "Processing Results"). After a command has failed, the later ones of its sync group
 /// return `PGRES_PIPELINE_ABORTED`. The statements of a group are committed at its sync, not at their results, so
-/// results are reported only after the sync. If the commit fails, libpq returns the error and a NULL before the sync. Pure: it holds no connection and reads no clock.
+/// results are reported only after the sync. If the commit fails, libpq returns the error and a NULL before the sync.
+/// Pure: it holds no connection and reads no clock.
 struct AnswerQueue<Command, Rows> {
     /// A command and its outcome.
     struct Answer {
@@ -84,8 +85,8 @@ struct AnswerQueue<Command, Rows> {
         waitingSince = now
     }
 
-    /// Records a result of the first command, or the failure of the commit of its group. A script has several results: the
-    /// first failure counts, else the last result.
+    /// Records a result of the first command, or the failure of the commit of its group. A script has several results:
+    /// the first failure counts, else the last result.
     mutating func received(_ outcome: Outcome<Rows>, at now: UInt64) -> Action {
         waitingSince = now
         switch (entries.first, outcome) {

@@ -4,16 +4,16 @@ import Logging
 
 /// Recognizes poolers that do not give each connection a session of its own, such as PgBouncer in transaction mode.
 ///
-/// Behind them, prepared statements, parameters, notifications and locks of a session belong to whoever uses the session
-/// next. A pooler is checked before the first connection through it sets anything: two connections ask in turn for the
-/// process that serves them, which must stay the same and must differ. Later a pooler may be set to another mode. Then
-/// two open connections of this program get the same process, and the pooler is checked again.
+/// Behind them, prepared statements, parameters, notifications and locks of a session belong to its next client. A
+/// pooler is checked before the first connection through it sets anything: two connections ask in turn for the process
+/// that serves them, which must stay the same and must differ. Later a pooler may be set to another mode. Then two open
+/// connections of this program get the same process, and the pooler is checked again.
 final class PoolerCheck: Sendable {
     /// The check of this program. All connections belong together, whichever loop they are on.
     static let shared = PoolerCheck()
 
-    /// The number of times that the two connections ask in turn. Other clients may come between two of them and hide that
-    /// they share a process.
+    /// The number of times that the two connections ask in turn. Other clients may come between two of them and hide
+    /// that they share a process.
     private static let rounds = 5
 
     private struct Session {
@@ -83,7 +83,8 @@ final class PoolerCheck: Sendable {
         do {
             for probe in probes { try await probe.open() }
             var processes: [String?] = [nil, nil]
-            // Each asks twice in a row: a pooler that gives out two sessions by turns would give each its own otherwise.
+            // Each asks twice in a row: a pooler that gives out two sessions by turns would give each its own
+            // otherwise.
             for ask in 0..<4 * Self.rounds {
                 let index = ask / 2 % 2
                 let process = try await probes[index].process()
@@ -101,8 +102,8 @@ final class PoolerCheck: Sendable {
 
     // MARK: Open sessions
 
-    /// Records the session of a connection through a pooler. Returns whether no other open connection has it. If one has, the
-    /// other one is closed, and the next connection checks the pooler.
+    /// Records the session of a connection through a pooler. Returns whether no other open connection has it. If one
+    /// has, the other one is closed, and the next connection checks the pooler.
     func add(
         _ process: SessionFacts.Process,
         of connection: PostgresConnection,

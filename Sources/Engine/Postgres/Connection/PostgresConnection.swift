@@ -8,8 +8,8 @@ import Logging
 /// The loop is the actor's executor, so everything that uses the `PGconn` runs on it; readiness callbacks enter with
 /// `assumeIsolated`. ``AnswerQueue`` holds the commands in flight, ``StatementCache`` the prepared statements. This
 /// file connects and closes, `PostgresConnection+Session.swift` begins the session, `PostgresConnection+Commands.swift`
-/// sends commands and reads results, and `PostgresConnection+Copy.swift` sends the data of a `COPY`. A connection is used once: after
-/// ``Event/closed(_:unanswered:)`` its owner creates another one.
+/// sends commands and reads results, and `PostgresConnection+Copy.swift` sends the data of a `COPY`. A connection is
+/// used once: after ``Event/closed(_:unanswered:)`` its owner creates another one.
 actor PostgresConnection {
     /// An event for the owner, reported on the loop. A call of the owner reports, before it returns, only results that
     /// had arrived already and the end of the connection.
@@ -63,7 +63,7 @@ actor PostgresConnection {
     var registration: Registration?
     var answers = AnswerQueue<Sent, PostgresRows>()
     var statements = StatementCache()
-    /// What is known of the session; `nil` before it has begun.
+    /// The facts of the session; `nil` before it has begun.
     var session: SessionFacts?
     /// The timer of the attempt to connect, and later of the server's next response.
     var timer: TimerID?

@@ -1,21 +1,20 @@
 import CLibpq
 
-/// The first statement of a session. It sets the session's parameters, and reads what the client needs to know of the
-/// session.
+/// The first statement of a session. It sets the session's parameters and reads the session's facts.
 ///
 /// It takes one round trip, as a script without parameters: it leaves no prepared statement in a session that a pooler
 /// may give to others. Its results are texts.
 struct SessionOpening: Sendable {
     let text: String
 
-    /// - Parameter pid: The process to which the parameters are limited; `nil` for whichever process runs the statement. A
-    ///   pooler may give its sessions to others, which must not inherit the parameters.
+    /// - Parameter pid: The process to which the parameters are limited; `nil` for any process. A pooler may give its
+    ///   sessions to others, which must not inherit the parameters.
     init(_ settings: PostgresSettings, onlyIn pid: Int32?) {
         let parameters = SessionParameter.all(settings)
         let required = parameters.filter { $0.rule == .required }
         let isAllowed = pid.map { "pg_catalog.pg_backend_pid() = \($0)" } ?? "true"
-        // A default of the role can make the statement wait, or cancel it: the first two lines end that. A parameter that
-        // this version of PostgreSQL does not have is NULL.
+        // A default of the role can make the statement wait, or cancel it: the first two lines end that. A parameter
+        // that this version of PostgreSQL does not have is NULL.
         text = """
             SET TRANSACTION ISOLATION LEVEL READ COMMITTED, NOT DEFERRABLE;
             SET LOCAL statement_timeout = 0;
@@ -62,7 +61,7 @@ struct SessionOpening: Sendable {
         "(SELECT source <> 'client' FROM pg_catalog.pg_settings WHERE pg_settings.name = preset.name)"
 }
 
-/// What the first statement of a session has returned: see ``SessionOpening``.
+/// The facts of a session, as its first statement returns them: see ``SessionOpening``.
 struct SessionFacts: Sendable, Equatable {
     /// A process of PostgreSQL, unique over all servers and their restarts.
     struct Process: Sendable, Hashable {

@@ -3,12 +3,12 @@ import EventLoop
 /// A parameter of PostgreSQL that the statements rely on, whatever the role, the database and the server have as its
 /// default.
 ///
-/// The parameters are no part of the startup packet: PgBouncer rejects its `options`, and `default_transaction_read_only`
-/// in it makes libpq take a primary for a server that is read-only (`target_session_attrs=read-write`). A session
-/// therefore sets them in its first statement: see ``SessionOpening``.
+/// The parameters are no part of the startup packet: PgBouncer rejects its `options`, and
+/// `default_transaction_read_only` in it makes libpq take a primary for a server that is read-only
+/// (`target_session_attrs=read-write`). A session therefore sets them in its first statement: see ``SessionOpening``.
 ///
-/// All other parameters are left to the operator. They decide where data is stored (`default_tablespace`), what survives
-/// a crash (`synchronous_commit`), which privileges the session has (`role`), how much memory a statement uses
+/// All other parameters are left to the operator. They decide where data is stored (`default_tablespace`), what
+/// survives a crash (`synchronous_commit`), which privileges the session has (`role`), how much memory a statement uses
 /// (`work_mem`), how fast it is, and what is logged, but not what a statement means. `default_transaction_read_only`
 /// stays on where it is on: clouds turn it on when a disk is full.
 struct SessionParameter: Sendable, Equatable {
@@ -41,8 +41,9 @@ struct SessionParameter: Sendable, Equatable {
             + plans(isPlannedOnce: settings.plansOnce)
     }
 
-    /// A statement sees what others have committed before it, which the guards of state changes rely on. A stricter level
-    /// fails statements (SQLSTATE 40001) instead of letting them wait, and a deferrable transaction waits to begin.
+    /// A statement sees what others have committed before it, which the guards of state changes rely on. A stricter
+    /// level fails statements (SQLSTATE 40001) instead of letting them wait, and a deferrable transaction waits to
+    /// begin.
     private static func transactions(isReadOnly: Bool) -> [SessionParameter] {
         let common = [
             SessionParameter("default_transaction_isolation", "read committed"),
@@ -53,8 +54,8 @@ struct SessionParameter: Sendable, Equatable {
         return isReadOnly ? common + [SessionParameter("default_transaction_read_only", "on")] : common
     }
 
-    /// A statement waits for locks as long as it may run. Shared connections may be idle, and a transaction takes as long as
-    /// its statements.
+    /// A statement waits for locks as long as it may run. Shared connections may be idle, and a transaction takes as
+    /// long as its statements.
     private static func timeouts(_ statementTimeout: Duration?) -> [SessionParameter] {
         [
             SessionParameter("statement_timeout", "\(statementTimeout?.wholeMilliseconds ?? 0)"),
@@ -109,8 +110,8 @@ struct SessionParameter: Sendable, Equatable {
     ]
 
     /// Every statement of the service has an index to use. Plans are based on statistics, which lag behind a table that
-    /// grows by thousands of rows a second, and plans are cached. A cached plan that reads a whole table, because the table
-    /// was empty once, would be disastrous.
+    /// grows by thousands of rows a second, and plans are cached. A cached plan that reads a whole table, because the
+    /// table was empty once, would be disastrous.
     private static func plans(isPlannedOnce: Bool) -> [SessionParameter] {
         [
             SessionParameter("enable_seqscan", "off", .preset),

@@ -116,7 +116,7 @@ struct KakaoChecks: Sendable {
     /// A hint about the form of an Admin key that Kakao refuses; empty if the form is right.
     private var adminKeyHint: String {
         if settings.loginKeys.contains(settings.adminKey.revealed) { return "it is another key of the app; " }
-        return KeyChecks.isKakaoKey(settings.adminKey.revealed) ? "" : "it is not 32 hexadecimal digits; "
+        return KakaoSettings.problem(ofKey: settings.adminKey.revealed).map { "\($0); " } ?? ""
     }
 
     /// Returns the caller's address if Kakao refused the call because of it: `ip mismatched! callerIp=203.0.113.7`.

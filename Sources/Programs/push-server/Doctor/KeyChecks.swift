@@ -2,7 +2,6 @@ import Accounts
 import Callbacks
 import Crypto
 import Identity
-import Net
 import Server
 import Settings
 
@@ -18,11 +17,6 @@ struct KeyChecks {
             Finding("accounts.encryption_key", encryptionKey()),
             Finding("login.return_urls", returnURLs()),
         ]
-    }
-
-    /// Returns whether `text` has the form of the keys that Kakao gives an app: 32 hexadecimal digits.
-    static func isKakaoKey(_ text: String) -> Bool {
-        text.utf8.count == 32 && text.utf8.allSatisfy { Octets.hexDigit($0) != nil }
     }
 
     private var adminKeys: [Secret] { [settings.kakao.adminKey, settings.kakao.nextAdminKey].compactMap(\.self) }
@@ -69,8 +63,9 @@ struct KeyChecks {
         if let key = keys.first(where: { kakao.adminKey.matches($0.key) }) {
             return .wrong("\(key.name) is the Admin key: copy the right one from Kakao's console")
         }
-        if let key = keys.first(where: { !Self.isKakaoKey($0.key) }) {
-            return .warning("\(key.name) is not 32 hexadecimal digits: copy it again from Kakao's console")
+        for (name, key) in keys {
+            guard let problem = KakaoSettings.problem(ofKey: key) else { continue }
+            return .warning("\(name) does not look like a key of Kakao: \(problem)")
         }
         guard kakao.nativeAppKey != nil else {
             return .warning(

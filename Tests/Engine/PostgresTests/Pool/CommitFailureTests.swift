@@ -65,6 +65,31 @@ import Testing
         }
     }
 
+    @Test("An item that fails the commit of a coalesced statement fails alone")
+    func coalesced() async throws {
+        try await withTable { pool in
+            let coalescer = StatementCoalescer(pool: pool) { InsertNumbers(numbers: $0) }
+            let failed = await Task(executorPreference: pool.loop) {
+                await withTaskGroup(of: Int32?.self) { group in
+                    for number: Int32 in [1, 2, -3, 4, -5] {
+                        group.addTask {
+                            do {
+                                try await coalescer.submit(number)
+                                return nil
+                            } catch {
+                                return (error as? PostgresError)?.constraint == "t_positive" ? number : nil
+                            }
+                        }
+                    }
+                    return await group.reduce(into: Set()) { if let number = $1 { $0.insert(number) } }
+                }
+            }.value
+            #expect(failed == [-3, -5])
+            let count = try await pool.value(Int64.self, "SELECT count(*) FROM t")
+            #expect(count == 3)
+        }
+    }
+
     @Test("A commit that fails because of a concurrent transaction is tried again")
     func serializationFailures() async throws {
         try await withTable(retries: 2) { pool in
@@ -118,4 +143,14 @@ import Testing
             #expect(try await pool.value(Int64.self, "SELECT count(*) FROM t") == 2)
         }
     }
+}
+
+private struct InsertNumbers: CoalescedStatement {
+    typealias Item = Int32
+
+    static let sql: SQL = "INSERT INTO t SELECT unnest($1::integer[])"
+
+    let numbers: [Int32]
+
+    var parameters: [PostgresValue] { [.int32s(numbers)] }
 }

@@ -62,7 +62,7 @@ import Testing
             """
         ),
         (
-            "On everywhere, it is the words of an administrator: a cloud's, when the disk is full. Reads set it.",
+            "On, it is the decision of an administrator, or of a cloud whose disk is full. Reads set it.",
             "default_transaction_read_only"
         ),
         (
