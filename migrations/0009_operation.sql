@@ -33,6 +33,10 @@ CREATE TABLE sender (
     halt_reason         text,
     -- When a server last found that PostgreSQL had lost commits; NULL for never.
     commits_lost_at     timestamptz,
+    -- The run of PostgreSQL (functions/database_run.sql) that a server has last seen, and in `run_seen_at` when one first did: see
+    -- functions/run_wait.sql. NULL before the first server.
+    run                 text,
+    run_seen_at         timestamptz,
     -- The transaction of the latest change (0007_webhooks.sql), and its time in `event_at`.
     event_xid           xid8,
     event_at            timestamptz,

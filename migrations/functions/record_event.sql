@@ -26,5 +26,5 @@ FOR EACH ROW WHEN (NEW.state <> OLD.state) EXECUTE FUNCTION record_event();
 CREATE OR REPLACE TRIGGER accounts_changed BEFORE UPDATE OF state ON accounts
 FOR EACH ROW WHEN (NEW.state <> OLD.state AND NEW.state = 'login_required') EXECUTE FUNCTION record_event();
 
-CREATE OR REPLACE TRIGGER sender_changed BEFORE UPDATE ON sender
+CREATE OR REPLACE TRIGGER sender_changed BEFORE UPDATE OF stopped_at, reason, stopped_by, halted_at, halt_reason, commits_lost_at ON sender
 FOR EACH ROW WHEN (NEW IS DISTINCT FROM OLD) EXECUTE FUNCTION record_event();

@@ -92,7 +92,7 @@ package struct CallbackFeature: Feature {
                 logger: server.logger
             )
         }
-        if let restorer { server.lostCommits.register("callbacks") { try await restorer.restore() } }
+        if let restorer { server.lostCommits.register("callbacks") { try await restorer.restore($0) } }
         let deletion = [restorer?.worker()].compactMap(\.self)
         let replayer = JournalReplayer(
             journal: journal,

@@ -58,16 +58,20 @@ package struct DeviceFeature: Feature {
     private func registerChecks() {
         let store = DeviceStore(pool: server.background.pool)
         let hasKakaoUserIDs = server.identity.hasKakaoUserIDs
-        server.lostCommits.register("withdrawals") { [known, departures, registrationSignal] in
+        server.lostCommits.register("withdrawals") { [known, departures, registrationSignal] report in
             defer { registrationSignal.send() }
-            return try await store.restoreDepartures(departures.withLock { $0.all })
-                + store.restoreWithdrawals(KnownDevices.merged(known.all()))
-        }
-        server.lostCommits.register("registrations") { [known, registrationSignal] in
-            defer { registrationSignal.send() }
-            return try await store.restoreRegistrations(
+            try await store.restoreWithdrawals(
                 KnownDevices.merged(known.all()),
-                hasKakaoUserIDs: hasKakaoUserIDs
+                departures: departures.withLock { $0.all },
+                report
+            )
+        }
+        server.lostCommits.register("registrations") { [known, registrationSignal] report in
+            defer { registrationSignal.send() }
+            try await store.restoreRegistrations(
+                KnownDevices.merged(known.all()),
+                hasKakaoUserIDs: hasKakaoUserIDs,
+                report
             )
         }
     }

@@ -76,13 +76,14 @@ package struct MessageFeature: Feature {
             availability: server.availability,
             requestsPerSecond: settings.requestsPerSecond,
             commits: server.lostCommits,
+            stateDirectory: server.stateDirectory,
             intervals: settings.intervals,
             notices: notices,
             receivers: receivers.on(loop.loop),
             progress: progress,
             logger: server.logger
         )
-        server.lostCommits.register("receivers") { try await sender.restoreReceivers() }
+        server.lostCommits.register("receivers") { try await sender.restoreReceivers($0) }
         return [sender, notices.servers.worker(logger: server.logger)]
     }
 

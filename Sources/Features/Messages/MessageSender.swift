@@ -44,6 +44,7 @@ actor MessageSender: Service {
     private let logger: Logger
 
     private let requestsPerSecond: Int
+    private let stateDirectory: String?
     private var rateLimit: RateLimit
     private var ready: Deque<ReceiverBatch> = []
     private var inFlight = 0
@@ -63,6 +64,7 @@ actor MessageSender: Service {
     private var nextClaim: UInt64 = 0
     private var nextSearch: UInt64 = 0
 
+    /// - Parameter stateDirectory: A directory that outlives the process, for its last claim; `nil` for none.
     init(
         store: MessageStore,
         courier: MessageCourier,
@@ -70,6 +72,7 @@ actor MessageSender: Service {
         availability: KakaoAvailability,
         requestsPerSecond: Int,
         commits: LostCommits,
+        stateDirectory: String?,
         intervals: WorkIntervals,
         notices: MessageNotices,
         receivers: LoopCounts<ReceiverState>.Own,
@@ -86,6 +89,7 @@ actor MessageSender: Service {
         self.receivers = receivers
         self.logger = logger
         self.requestsPerSecond = requestsPerSecond
+        self.stateDirectory = stateDirectory
         rateLimit = RateLimit(perSecond: requestsPerSecond, now: 0)
         work = WorkQueue(
             loop: loop,
@@ -113,6 +117,7 @@ actor MessageSender: Service {
     }
 
     private func sendUntilStopped() async {
+        await work.openClaimFile(in: stateDirectory) { isStopping }
         let leasing = Task(executorPreference: loop) { await self.keepLease() }
         while !isStopping {
             await pass()
@@ -200,8 +205,8 @@ actor MessageSender: Service {
     /// Stores again which receivers this server has reached, where PostgreSQL has lost that. Waits until the requests in flight
     /// have completed.
     ///
-    /// - Returns: The number of receivers whose result was missing.
-    func restoreReceivers() async throws -> Int {
+    /// - Parameter report: Records how many results are missing.
+    func restoreReceivers(_ report: LostCommits.Report) async throws {
         isRestoring = true
         defer {
             isRestoring = false
@@ -210,7 +215,7 @@ actor MessageSender: Service {
         // Their claims may be lost.
         releaseReady()
         while inFlight + pendingWrites > 0 { try await loop.sleep(for: .milliseconds(20)) }
-        return try await store.restore(known)
+        try await store.restore(known, report)
     }
 
     private func becomeIdle() async {
@@ -270,6 +275,7 @@ actor MessageSender: Service {
             requests = 1
         }
         let claimed = try await store.claim(requests: requests, under: lease.id)
+        if let last = claimed.last(where: { $0.claim.position >= 0 }) { await work.write(last.claim.id, under: lease) }
         guard work.holds(lease) else {
             // Another server reclaims them.
             work.renewLeaseNow()
@@ -330,7 +336,10 @@ actor MessageSender: Service {
             results = batch.receivers.map { _ in .notSent }
         }
         inFlight -= 1
-        for (claim, result) in zip(batch.receivers, results) { record(result, of: claim) }
+        for (claim, result) in zip(batch.receivers, results) {
+            known.record(result, of: claim, from: batch.message.sender)
+            record(result, of: claim)
+        }
         // Another server may reach Kakao in another way. But the response to a request in flight may show that only one was in
         // vain.
         if inFlight == 0, availability.nextCall(.messages) != nil { releaseReady() }
@@ -345,7 +354,6 @@ actor MessageSender: Service {
 
     /// Stores what became of a receiver, in the background.
     private func record(_ result: ReceiverResult, of claim: ReceiverClaim) {
-        known.record(result, of: claim)
         pendingWrites += 1
         Task(executorPreference: loop) { await self.write(result, of: claim) }
     }

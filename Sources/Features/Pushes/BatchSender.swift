@@ -49,8 +49,6 @@ actor BatchSender: Service {
     var sent: [BatchClaim] = []
     var isWritingSent = false
     private let stateDirectory: String?
-    /// The last claim, for a process that was killed; `nil` without a directory.
-    private var claimFile: ClaimFile?
     /// The batches that this server has sent, in case PostgreSQL loses their results.
     var known = KnownBatches()
     /// Whether nothing is sent because `known` is being compared with the database.
@@ -136,7 +134,7 @@ actor BatchSender: Service {
 
     private func sendUntilStopped() async {
         await withTaskCancellationHandler {
-            await openClaimFile()
+            await work.openClaimFile(in: stateDirectory) { isStopping }
             let leasing = Task(executorPreference: loop) { await self.keepLease() }
             while !isStopping {
                 await pass()
@@ -148,27 +146,12 @@ actor BatchSender: Service {
             try? await endFinished()
             leasing.cancel()
             await leasing.value
-            let isReleased = await work.releaseLease {
+            await work.releaseLease {
                 try await reconcile()
                 await becomeIdle()
             }
-            if isReleased { await claimFile?.remove() }
         } onCancel: {
             loop.execute { self.assumeIsolated { $0.work.stopRetryingWrites() } }
-        }
-    }
-
-    /// Settles the last claims of processes that were killed, and opens a file for the claims of this one.
-    private func openClaimFile() async {
-        guard let stateDirectory else { return }
-        do {
-            try await ClaimFile.settle(in: stateDirectory) { try await store.settle($0) }
-            claimFile = try ClaimFile(in: stateDirectory)
-        } catch {
-            logger.warning(
-                "Claims of an earlier process not settled: if PostgreSQL has lost commits meanwhile, unfinished pushes are presumed sent",
-                metadata: ["error": "\(String(reflecting: error))"]
-            )
         }
     }
 
@@ -252,14 +235,14 @@ actor BatchSender: Service {
     /// Stores again which batches this server has sent, where PostgreSQL has lost that. Waits until the requests in flight have
     /// completed.
     ///
-    /// - Returns: The number of batches whose result was missing.
-    func restoreBatches() async throws -> Int {
+    /// - Parameter report: Records how many results are missing.
+    func restoreBatches(_ report: LostCommits.Report) async throws {
         isRestoring = true
         defer { isRestoring = false }
         // Their claims may be lost.
         for push in pushes.values { release(push) }
         while inFlight + pendingWrites > 0 { try await loop.sleep(for: .milliseconds(20)) }
-        return try await store.restore(known)
+        try await store.restore(known, report)
     }
 
     private func becomeIdle() async {
@@ -428,9 +411,7 @@ actor BatchSender: Service {
             shares.map { BatchStore.Share(pushID: $0.push.push.id, batches: $0.batches) },
             lease: lease.id
         )
-        if let last = claimed.batches.last {
-            await claimFile?.write(ClaimFile.Claim(lease: lease.id, last.id))
-        }
+        if let last = claimed.batches.last { await work.write(last.id, under: lease) }
         guard enqueue(claimed, under: lease) else { return false }
         let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
         for (push, batches) in shares {

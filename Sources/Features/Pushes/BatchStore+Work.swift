@@ -19,6 +19,10 @@ extension BatchStore: WorkStore {
         try await pool.read(FindOrphanedLeases())
     }
 
+    func isStored(_ claim: ClaimFile.Claim) async throws -> Bool? {
+        try await pool.read(FindClaimedBatch(claim: claim)).first ?? nil
+    }
+
     /// Reads the batches that are being sent under a lease, as far as the database knows, without their users.
     ///
     /// Batches that the server does not know were claimed by a statement whose response was lost.

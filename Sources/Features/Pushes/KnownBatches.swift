@@ -11,6 +11,8 @@ struct KnownBatches {
     struct Batch: Sendable {
         let pushID: UUID
         let number: Int32
+        /// The number of claims of the batch, including the one by which it was sent.
+        let claims: Int32
         /// The rejected batch that this one is a part of.
         let origin: Int32?
         /// Whether Kakao has confirmed that it accepted the batch.
@@ -35,20 +37,28 @@ struct KnownBatches {
             let row = Row(pushID: claim.pushID, first: range.lowerBound)
             shared.update(row, from: 0, at: now) { $0 |= 1 << UInt128(claim.number - range.lowerBound) }
         } else {
-            let batch = Batch(pushID: claim.pushID, number: claim.number, origin: claim.origin, isSent: isSent)
+            let batch = Batch(
+                pushID: claim.pushID,
+                number: claim.number,
+                claims: claim.claims,
+                origin: claim.origin,
+                isSent: isSent
+            )
             own.store(batch, for: claim.id, at: now)
         }
     }
 
     /// The batches by push.
-    var byPush: [UUID: [Batch]] {
-        var batches = Dictionary(grouping: own.all.values, by: \.pushID)
-        for (row, bits) in shared.all(combining: |) {
+    var byPush: [UUID: [Batch]] { byPush(at: .now) }
+
+    func byPush(at now: MonotonicTime) -> [UUID: [Batch]] {
+        var batches = Dictionary(grouping: own.all(at: now) { $1 }.values, by: \.pushID)
+        for (row, bits) in shared.all(at: now, combining: |) {
             var rest = bits
             while rest != 0 {
                 let number = row.first + Int32(rest.trailingZeroBitCount)
                 batches[row.pushID, default: []].append(
-                    Batch(pushID: row.pushID, number: number, origin: nil, isSent: true)
+                    Batch(pushID: row.pushID, number: number, claims: 1, origin: nil, isSent: true)
                 )
                 rest &= rest - 1
             }

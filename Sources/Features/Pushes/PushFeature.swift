@@ -93,7 +93,7 @@ package struct PushFeature: Feature {
             progress: progress,
             logger: server.logger
         )
-        server.lostCommits.register("batches") { try await sender.restoreBatches() }
+        server.lostCommits.register("batches") { try await sender.restoreBatches($0) }
         let preparer = PushPreparer(
             store: PreparationStore(pool: background.pool, settings: present),
             notices: notices,

@@ -72,6 +72,12 @@ extension WebhookStore: WorkStore {
     }
 }
 
+    /// A webhook may be delivered twice.
+    func presumeUnfinished(in transaction: PostgresTransaction) async throws {}
+
+    /// No claim is written to a file.
+    func isStored(_ claim: ClaimFile.Claim) async throws -> Bool? { nil }
+
 // MARK: Statements
 
 /// Stores the endpoint. If its URL has changed, its state becomes `delivering` and its last error is deleted.

@@ -118,7 +118,7 @@ package struct ServerContext: Sendable {
             logger: logger
         )
         lostCommits.register("erasures") { [lifecycle, loop = self.loops[0]] in
-            try await lifecycle.restoreErasures(on: loop)
+            try await lifecycle.restoreErasures(on: loop, $0)
         }
         mask = SecretMask(
             secrets: Self.secrets(identity, kakao),

@@ -172,8 +172,8 @@ private struct StoredReceiver {
             try await pool.withTransaction { _ = try await store.reclaim([lease], in: $0) }
         case .restore, .presume:
             var known = KnownReceivers()
-            known.record(event == .restore ? .sent : .unknown(.noResponse, of: claim, message), of: claim)
-            _ = try await store.restore(known)
+            known.record(event == .restore ? .sent : .unknown(.noResponse, of: claim, message), of: claim, from: 1)
+            _ = try await ReportedLoss.of { try await store.restore(known, $0) }
         case .skip: _ = try await pool.write(ExpireMessages(limit: 10)) as [Int64]
         }
     }

@@ -171,7 +171,7 @@ private struct StoredBatch {
         case .restore, .presume, .presumeUncertain:
             var known = KnownBatches()
             known.record(event == .restore ? .sent : .uncertain(error), of: claim)
-            _ = try await store.restore(known)
+            _ = try await ReportedLoss.of { try await store.restore(known, $0) }
         case .retry, .retryUncertain:
             _ = try await PreparationStore(pool: store.pool).retryBatches(of: pushID)
         }

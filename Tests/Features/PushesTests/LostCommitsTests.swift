@@ -5,7 +5,6 @@ import JSON
 import KakaoAPI
 import KakaoSandbox
 import Locking
-import Logging
 import Postgres
 import ServiceTesting
 import TestSupport
@@ -155,7 +154,7 @@ import Testing
                     )
                     known.record(.sent, of: claim)
                 }
-                #expect(try await store.restore(known) == 3)
+                #expect(try await ReportedLoss.of { try await store.restore(known, $0) }.missing == 3)
                 let states = try await database.pool.read(
                     "SELECT number, state, may_repeat FROM push_batches WHERE push_id = $1 ORDER BY number",
                     [.uuid(push)]
@@ -165,7 +164,7 @@ import Testing
                 #expect(states.map(\.1) == [presumed.0, presumed.0, "waiting", presumed.0])
                 #expect(states.map(\.2) == [presumed.1, presumed.1, false, presumed.1])
                 // What is stored again is known.
-                #expect(try await store.restore(known) == 0)
+                #expect(try await ReportedLoss.of { try await store.restore(known, $0) } == ReportedLoss())
             }
         }
     }
@@ -186,41 +185,6 @@ import Testing
             try await service.api.waitUntilDone(second)
             #expect(service.kakao.sandbox.reached(marker: "m").times == 2000)
             #expect(try await service.database.count("sender WHERE stopped_at IS NOT NULL") == 0)
-        }
-    }
-
-    @Test("What is missing stops the sender, even if a later check fails at first")
-    func failedCheck() async throws {
-        try await TestDatabase.with { database in
-            let control = SenderControl(pool: database.pool)
-            let monitoring = Monitoring()
-            let commits = LostCommits(
-                pool: database.pool,
-                control: control,
-                monitoring: monitoring,
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            )
-            let calls = Locked(0)
-            commits.register("first") { calls.withLock { $0 == 0 ? 3 : 0 } }
-            commits.register("second") {
-                calls.withLock { $0 += 1 }
-                if calls.withLock({ $0 }) == 1 { throw PostgresError(.decoding) }
-                return 0
-            }
-            let worker = commits.worker()
-            let running = Task { await worker.run() }
-            try await eventually("the first run is read") { commits.checkedRun != nil }
-            try await database.pool.write(Self.beginRun)
-            commits.checkNow()
-            try await eventually("the sender is stopped") {
-                commits.checkNow()
-                return try await database.count("sender WHERE stopped_at IS NOT NULL AND commits_lost_at IS NOT NULL")
-                    == 1
-            }
-            #expect(try await database.text("SELECT reason FROM sender").contains("(3 first)"))
-            worker.stop()
-            await running.value
-            #expect(commits.checkedRun == "00000002 1")
         }
     }
 
@@ -251,49 +215,301 @@ import Testing
         }
     }
 
+    @Test("A lease that PostgreSQL loses is stored again at once, with the run that its server has compared")
+    func lostLease() async throws {
+        func adjust(_ settings: inout Settings) {
+            // The next renewal is far away.
+            settings.pushes.intervals.renewal = .seconds(3600)
+        }
+        try await withService(adjust) { service in
+            _ = try await service.api.register(1, "token")
+            let database = service.database
+            try await eventually("the server has its leases") {
+                try await database.count("work_leases WHERE checked_run IS NOT NULL") == 2
+            }
+            let run = try await database.text("SELECT database_run()")
+            try await database.pool.withTransaction { transaction in
+                // The comparison waits meanwhile.
+                try await transaction.query("LOCK TABLE devices")
+                try await database.pool.withTransaction { loss in
+                    try await loss.query("DELETE FROM work_leases")
+                    try await loss.query(Self.beginRun)
+                }
+                try await eventually("the lease is stored again") {
+                    try await database.count("work_leases WHERE queue = 'pushes' AND checked_run = '\(run)'") == 1
+                }
+            }
+            try await eventually("the run is compared") {
+                try await database.count("work_leases WHERE checked_run = '00000002 1'")
+                    == database.count("work_leases")
+            }
+        }
+    }
+
+    /// Inserts a push of three users, each a batch, of which none is claimed yet.
+    private static func insertPush(_ push: UUID, _ database: TestDatabase, _ delivery: String) async throws {
+        try await database.pool.write(
+            """
+            WITH push AS (
+                INSERT INTO pushes (
+                    id, state, audience, message, message_version, delivery, users, next_number, started_at, batch_users
+                )
+                VALUES ($1, 'sending', '{}', '{}', 'v1', $2, 3, 4, now(), 1)
+            )
+            INSERT INTO push_parts (push_id, number, batch_users, batches, ids, id_bytes)
+            VALUES ($1, 1, 1, 3, '\\x010203', 1)
+            """,
+            [.uuid(push), .text(delivery)]
+        )
+    }
+
+    /// What is left of the last claim of a process that was killed.
+    enum LastClaim: CaseIterable {
+        case stored
+        case lost
+        /// It was lost in a crash with `synchronous_commit = off`, which keeps the timeline.
+        case lostInTimeline
+    }
+
     @Test(
-        "When a server that has compared nothing is gone, what is not sent yet is presumed sent, unless PostgreSQL has its last claim",
-        arguments: [false, true]
+        "When a server that has compared nothing is gone, what is not sent yet is presumed sent, unless PostgreSQL has its last claim; a missing claim stops the sender",
+        arguments: LastClaim.allCases
     )
-    func killed(isClaimStored: Bool) async throws {
+    func killed(claim state: LastClaim) async throws {
         try await TestDatabase.with { database in
             let store = BatchStore(pool: database.pool)
+            let commits = LostCommits(
+                pool: database.pool,
+                control: SenderControl(pool: database.pool),
+                monitoring: Monitoring(),
+                logger: quietLogger
+            )
             let (push, lease) = (UUID(), UUID())
             try await store.acquire(lease, for: .seconds(20))
-            try await database.pool.write(
-                """
-                WITH push AS (
-                    INSERT INTO pushes (
-                        id, state, audience, message, message_version, delivery, users, next_number, started_at, batch_users
-                    )
-                    VALUES ($1, 'sending', '{}', '{}', 'v1', 'at_most_once', 3, 4, now(), 1)
-                )
-                INSERT INTO push_parts (push_id, number, batch_users, batches, ids, id_bytes)
-                VALUES ($1, 1, 1, 3, '\\x010203', 1)
-                """,
-                [.uuid(push)]
-            )
+            try await Self.insertPush(push, database, "at_most_once")
             let claimed = try await store.claim([BatchStore.Share(pushID: push, batches: 1)], lease: lease)
             let claim = try #require(claimed.batches.first)
             let directory = try TemporaryFolder.make()
             // A process that is killed leaves its file.
             do {
-                let file = try ClaimFile(in: directory)
+                let file = try ClaimFile(in: directory, of: "pushes")
                 await file.write(ClaimFile.Claim(lease: lease, claim.id))
             }
-            try await database.pool.write(
-                "UPDATE work_leases SET checked_run = '00000000 1', ends_at = now() - interval '1 s'"
-            )
-            if !isClaimStored { try await database.pool.write("DELETE FROM push_claims") }
-            try await ClaimFile.settle(in: directory) { try await store.settle($0) }
+            if state != .lostInTimeline {
+                try await database.pool.write("UPDATE work_leases SET checked_run = '00000000 1'")
+            }
+            try await database.pool.write("UPDATE work_leases SET ends_at = now() - interval '1 s'")
+            if state != .stored {
+                try await database.pool.write("DELETE FROM push_claims")
+                try await database.pool.write("UPDATE push_parts SET claimed = 0")
+            }
+            try await ClaimFile.settle(in: directory, of: "messages") { #expect($0.isEmpty) }
+            try await ClaimFile.settle(in: directory, of: "pushes") { claims in
+                for claim in claims { try await store.settle(claim, commits) }
+            }
             #expect(try FileManager.default.contentsOfDirectory(atPath: directory).isEmpty)
             _ = try await store.reclaim(except: UUID())
             let uncertain = try await database.integer(
                 "SELECT COALESCE(sum(users), 0)::bigint FROM push_counts WHERE state = 'uncertain'"
             )
             // Of the three users, one is in the claim that the server left.
-            #expect(uncertain == (isClaimStored ? 1 : 2))
-            #expect(try await database.count("push_parts WHERE claimed = 3") == (isClaimStored ? 0 : 1))
+            #expect(uncertain == (state == .stored ? 1 : 3))
+            #expect(try await database.count("push_parts WHERE claimed = 3") == (state == .stored ? 0 : 1))
+            let stops = try await database.count(
+                "sender WHERE reason LIKE '%(1 claims)%' AND commits_lost_at IS NOT NULL"
+            )
+            #expect(stops == (state == .stored ? 0 : 1))
+        }
+    }
+
+    @Test(
+        "A lease of another run ends with a presumption if PostgreSQL can lose commits in it: on another timeline, or without synchronous_commit"
+    )
+    func presumption() async throws {
+        for (run, setting, isPresumed) in [
+            ("00000000 1", "on", true), ("00000002 0", "on", false), ("00000002 0", "off", true),
+            ("00000002 1", "off", false),
+        ] {
+            try await TestDatabase.with { database in
+                try await database.pool.write(Self.beginRun)
+                try await database.pool.write(
+                    """
+                    INSERT INTO work_leases (id, queue, ends_at, process, checked_run)
+                    VALUES (gen_random_uuid(), 'pushes', now() - interval '1 s', gen_random_uuid(), $1)
+                    """,
+                    [.text(run)]
+                )
+                let presumptions = try await database.pool.withTransaction { transaction in
+                    try await transaction.query("SET LOCAL synchronous_commit = \(setting)")
+                    let leases = try await transaction.query(FindExpiredLeases(queue: "pushes", own: UUID()))
+                    return try await transaction.query(DeleteExpiredLeases(leases: leases))
+                }
+                #expect(presumptions == [isPresumed], "\(run), synchronous_commit = \(setting)")
+            }
+        }
+    }
+
+    @Test("A push whose beginning or approval is lost is presumed sent too; one whose time has not come is not")
+    func lostBeginning() async throws {
+        try await TestDatabase.with { database in
+            try await database.pool.write(
+                """
+                INSERT INTO pushes (id, name, state, audience, message, message_version, send_at)
+                VALUES (gen_random_uuid(), 'due', 'scheduled', '{}', '{}', 'v1', now() - interval '1 s'),
+                    (gen_random_uuid(), 'preparing', 'preparing', '{}', '{}', 'v1', NULL),
+                    (gen_random_uuid(), 'proposed', 'proposed', '{}', '{}', 'v1', NULL),
+                    (gen_random_uuid(), 'later', 'scheduled', '{}', '{}', 'v1', now() + interval '1 hour')
+                """
+            )
+            let store = BatchStore(pool: database.pool)
+            try await database.pool.withTransaction { try await store.presumeUnfinished(in: $0) }
+            let presumed = try await database.text(
+                "SELECT string_agg(name, ' ' ORDER BY name) FROM pushes WHERE presumed_until IS NOT NULL"
+            )
+            #expect(presumed == "due preparing proposed")
+        }
+    }
+
+    @Test(
+        "A server that stops gives back no lease of a run that it has not compared, and keeps the file of its last claim"
+    )
+    func stop() async throws {
+        try await TestDatabase.with { database in
+            let store = BatchStore(pool: database.pool)
+            for (run, isReleased) in [("NULL", true), ("database_run()", true), ("'00000000 1'", false)] {
+                let lease = UUID()
+                try await store.acquire(lease, for: .seconds(20))
+                try await database.pool.write("UPDATE work_leases SET checked_run = \(run)")
+                #expect(try await store.release(lease) == isReleased, "\(run)")
+                // It may be lost.
+                try await database.pool.write("DELETE FROM work_leases")
+                #expect(try await !store.release(lease))
+            }
+        }
+    }
+
+    /// A batch with its own row in the database, and what a server knows of it.
+    private struct RestoredBatch {
+        let number: Int32
+        let stored: String
+        let claims: Int32
+        let isSent: Bool
+        /// Whether it is missing, and in which state it is afterwards.
+        let isMissing: Bool
+        let after: String
+    }
+
+    @Test(
+        "A batch that Kakao has accepted is sent, whatever else the database knows of it; it is no loss if its lease ended before, or it was split since"
+    )
+    func accepted() async throws {
+        // The state, the claims, and the lease; whether it may be repeated is always true.
+        let batches = [
+            // Three attempts without an answer are stored, the claim and the result of the fourth are not.
+            RestoredBatch(
+                number: 1,
+                stored: "'waiting', 3, NULL",
+                claims: 4,
+                isSent: true,
+                isMissing: true,
+                after: "sent"
+            ),
+            // The result of the fourth is not.
+            RestoredBatch(
+                number: 2,
+                stored: "'sending', 4, gen_random_uuid()",
+                claims: 4,
+                isSent: true,
+                isMissing: true,
+                after: "sent"
+            ),
+            // Another server has reclaimed it before the result was stored.
+            RestoredBatch(
+                number: 3,
+                stored: "'waiting', 4, NULL",
+                claims: 4,
+                isSent: true,
+                isMissing: false,
+                after: "sent"
+            ),
+            RestoredBatch(
+                number: 4,
+                stored: "'failed', 5, NULL",
+                claims: 4,
+                isSent: true,
+                isMissing: false,
+                after: "failed"
+            ),
+            RestoredBatch(
+                number: 5,
+                stored: "'waiting', 4, NULL",
+                claims: 4,
+                isSent: false,
+                isMissing: false,
+                after: "waiting"
+            ),
+            // It was split after an attempt without an answer.
+            RestoredBatch(
+                number: 6,
+                stored: "'waiting', 5, NULL",
+                claims: 4,
+                isSent: false,
+                isMissing: false,
+                after: "waiting"
+            ),
+        ]
+        try await TestDatabase.with { database in
+            let push = UUID()
+            try await database.pool.write(
+                """
+                INSERT INTO pushes (id, state, audience, message, message_version, next_number, prepared_at, started_at)
+                VALUES ($1, 'sending', '{}', '{}', 'v1', 8, now(), now())
+                """,
+                [.uuid(push)]
+            )
+            var known = KnownBatches()
+            for batch in batches {
+                try await database.pool.write(
+                    """
+                    INSERT INTO push_batches (push_id, number, user_ids, users, may_repeat, origin, state, claims, lease)
+                    VALUES ($1, $2, '{1}', 1, true, \(batch.number == 6 ? "6" : "NULL"), \(batch.stored))
+                    """,
+                    [.uuid(push), .int32(batch.number)]
+                )
+                let claim = BatchClaim(
+                    pushID: push,
+                    number: batch.number,
+                    userIDs: [1],
+                    attempts: 4,
+                    claims: batch.claims,
+                    origin: nil,
+                    lease: UUID(),
+                    shared: nil
+                )
+                let error = KakaoError(kind: .refused(status: 503, code: nil, message: ""))
+                known.record(batch.isSent ? .sent : .retry(after: .zero, mayRepeat: true, error), of: claim)
+            }
+            let store = BatchStore(pool: database.pool)
+            let loss = try await ReportedLoss.of { try await store.restore(known, $0) }
+            #expect(loss == ReportedLoss(missing: batches.count { $0.isMissing }))
+            let states = try await database.pool.read("SELECT state FROM push_batches ORDER BY number").map {
+                try $0.decode(String.self)
+            }
+            #expect(states == batches.map(\.after))
+            #expect(try await ReportedLoss.of { try await store.restore(known, $0) } == ReportedLoss())
+        }
+    }
+
+    @Test("A push that is lost entirely is named")
+    func gone() async throws {
+        try await TestDatabase.with { database in
+            let push = UUID()
+            var known = KnownBatches()
+            let claim = BatchClaim(pushID: push, number: 3, claims: 1, origin: nil, lease: UUID(), shared: 1..<101)
+            known.record(.sent, of: claim)
+            let store = BatchStore(pool: database.pool)
+            let loss = try await ReportedLoss.of { try await store.restore(known, $0) }
+            #expect(loss == ReportedLoss(missing: 1, gone: ["push \(push.uuidString.lowercased())"]))
         }
     }
 
@@ -319,5 +535,8 @@ import Testing
         #expect(known.byPush[push]?.count == 151)
         record(301, at: start + .seconds(600))
         #expect(Set(known.byPush[push]?.map(\.number) ?? []) == [201, 301])
+        // Retention may have deleted the push.
+        let later = start + .seconds(600 + 12 * 3600)
+        #expect(known.byPush(at: later).isEmpty)
     }
 }

@@ -124,7 +124,7 @@ import Testing
         let change = DeviceChange(key: key, pushToken: "t", isWithdrawn: true, changedAt: now)
         let failure = TokenFailure(userID: 1, pushToken: "t", date: now, receivedAt: now)
         let error = KakaoError(kind: .refused(status: 400, code: nil, message: ""))
-        let known = KnownBatches.Batch(pushID: id, number: 1, origin: nil, isSent: true)
+        let known = KnownBatches.Batch(pushID: id, number: 1, claims: 1, origin: nil, isSent: true)
         let claim = BatchClaim(
             pushID: id,
             number: 1,
@@ -185,7 +185,7 @@ import Testing
             DeleteOldFormerDevices(limit: 1),
             RecordErasure(userID: 1, erasedAt: now),
             FindLostErasures(erasures: [1: now]),
-            ListErasedUsers(since: now),
+            ListErasedUsers(maximumAge: .seconds(1)),
             DeleteOldErasures(limit: 1),
             ReadReplication(),
             ReadTimeline(),
@@ -249,8 +249,8 @@ import Testing
             RestoreBatches(pushID: id, batches: [known]),
             PresumeBatches(pushID: id, batches: [known], beyond: 1),
             FindBegunPushes(),
-            ConfirmLeaseOfClaim(claim: ClaimFile.Claim(lease: id, claim.id)),
-            ConfirmRun(process: id, run: "a"), RecordLostCommits(reason: "a", by: "b"),
+            FindClaimedBatch(claim: ClaimFile.Claim(lease: id, claim.id)), ConfirmLease(id: id),
+            ConfirmRun(process: id, run: "a"), RecordLostCommits(reason: "a", earlier: nil, by: "b"),
             StopSender(reason: "a", by: "b"), StartSender(), ReadSenderStop(), ListServers(), AddKakaoCalls(calls: 1),
             RecordSenderHalt(reason: "a"),
             ReadKakaoCalls(), AcquireLease(id: id, queue: "pushes", duration: .seconds(1)),
@@ -296,6 +296,7 @@ import Testing
             DeleteAudience(name: name),
             DeleteUnusedAudienceParts(limit: 1),
             InsertLinkCallbacks(callbacks: [callback], statisticsArgs: ["a"]),
+            CountMissingCalls(calls: [.linkCallback(callback)]),
             DeleteOldLinkCallbacks(retentionDays: 1, limit: 1),
             DeleteOldEvents(retentionDays: 1, limit: 1),
             RemoveUserFromLinkCallbacks(step: ArgumentErasure(userID: 1, argument: "", after: id)),
@@ -387,6 +388,7 @@ import Testing
             lastCode: nil
         )
         let key = MessageQuotaKey(.pair, sender: 1, uuid: "u")
+        let known = KnownReceivers.Receiver(messageID: id, position: 0, claims: 1, sender: 1, isSent: true)
         return [
             CreateMessage(message: message, idempotency: idempotency, response: [], now: now),
             FindIdempotentMessage(idempotency: idempotency),
@@ -397,7 +399,9 @@ import Testing
             ClaimReceivers(lease: id, requests: 1, quotas: quotas),
             RecordReceivers(items: [RecordReceivers.Item(claim: claim, result: .sent)], quotas: quotas),
             ReclaimReceivers(leases: [id]),
-            RestoreReceivers(receivers: [KnownReceivers.Receiver(messageID: id, position: 0, isSent: true)]),
+            FindLostReceivers(receivers: [known]),
+            RestoreReceivers(receivers: [known]),
+            FindClaimedReceiver(claim: ClaimFile.Claim(lease: id, claim.id)),
             ClaimResolutions(limit: 1),
             ReadUnresolvedUsers(messageID: id),
             ResolveReceivers(messageID: id, uuids: [(1, "u")]),

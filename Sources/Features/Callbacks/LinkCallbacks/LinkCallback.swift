@@ -28,6 +28,9 @@ struct LinkCallback: Sendable {
     /// signature is never valid.
     let raw: String?
     let receivedAt: Date
+
+    /// The key of its row.
+    var key: String { resourceID ?? id.lowercased }
 }
 
 extension LinkCallback {

@@ -82,7 +82,7 @@ struct InsertLinkCallbacks: CoalescedStatement {
 
     var parameters: [PostgresValue] {
         [
-            .texts(callbacks.map { $0.resourceID ?? $0.id.lowercased }),
+            .texts(callbacks.map(\.key)),
             .uuids(callbacks.map(\.id)),
             .texts(callbacks.map(\.chatType)),
             .texts(callbacks.map(\.hashChatID)),

@@ -3,6 +3,7 @@ import EventLoop
 import FoundationEssentials
 import KakaoAPI
 import Postgres
+import Runtime
 
 extension DeviceStore {
     /// The number of changes that are compared in one statement.
@@ -11,10 +12,16 @@ extension DeviceStore {
     /// Compares the known registrations with the database, which may have lost them, and stores again what is missing. Kakao is called
     /// about them in the background.
     ///
-    /// - Parameter hasKakaoUserIDs: Whether a user who has left the app is an owner of devices here.
-    /// - Returns: The number of registrations that were missing.
-    func restoreRegistrations(_ known: [KnownDevices.Known], hasKakaoUserIDs: Bool) async throws -> Int {
+    /// - Parameters:
+    ///   - hasKakaoUserIDs: Whether a user who has left the app is an owner of devices here.
+    ///   - report: Records the number of registrations that are missing.
+    func restoreRegistrations(
+        _ known: [KnownDevices.Known],
+        hasKakaoUserIDs: Bool,
+        _ report: LostCommits.Report
+    ) async throws {
         let lost = try await lost(known.filter { $0.registration != nil })
+        try await report(lost.count, [])
         for case let (change, registration?) in lost.map({ ($0.change, $0.registration) }) {
             try await pool.write(
                 RestoreRegistration(
@@ -24,31 +31,27 @@ extension DeviceStore {
                 )
             )
         }
-        return lost.count
     }
 
-    /// Compares the known withdrawals with the database, which may have lost them, and withdraws again. Kakao is called about them in
-    /// the background.
+    /// Compares the known withdrawals and departures of users with the database, which may have lost them, and withdraws again. Kakao is
+    /// called about them in the background.
     ///
-    /// - Returns: The number of withdrawals that were missing.
-    func restoreWithdrawals(_ known: [KnownDevices.Known]) async throws -> Int {
+    /// - Parameters:
+    ///   - departures: When users left the app.
+    ///   - report: Records the number of withdrawals and departures that are missing.
+    func restoreWithdrawals(
+        _ known: [KnownDevices.Known],
+        departures: [Int64: Date],
+        _ report: LostCommits.Report
+    ) async throws {
         let lost = try await lost(known.filter { $0.registration == nil })
-        for device in lost { try await pool.write(RestoreWithdrawal(change: device.change)) }
-        return lost.count
-    }
-
-    /// Compares the known departures of users with the database, which may have lost them, and withdraws their devices again.
-    ///
-    /// - Parameter departures: When users left the app.
-    /// - Returns: The number of departures that were missing.
-    func restoreDepartures(_ departures: [Int64: Date]) async throws -> Int {
-        guard !departures.isEmpty else { return 0 }
-        let lost = try await pool.read(FindLostDepartures(departures: departures))
-        for userID in lost {
+        let left = departures.isEmpty ? [] : try await pool.read(FindLostDepartures(departures: departures))
+        try await report(lost.count + left.count, [])
+        for userID in left {
             guard let leftAt = departures[userID] else { continue }
             try await pool.write(RestoreDeparture(userID: userID, leftAt: leftAt))
         }
-        return lost.count
+        for device in lost { try await pool.write(RestoreWithdrawal(change: device.change)) }
     }
 
     private func lost(_ known: [KnownDevices.Known]) async throws -> [KnownDevices.Known] {
@@ -63,16 +66,13 @@ extension DeviceStore {
 }
 
 /// Finds the changes of devices that are not stored, nor a later one. Returns their places in the list, from 1.
-///
-/// A change of more than half a day ago is left out: what happened since may be deleted.
 struct FindLostDevices: PostgresStatement {
     static let sql: SQL = """
         SELECT place
         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[]) WITH ORDINALITY AS given (
             user_id, device_id, push_type, changed_at, place
         )
-        WHERE changed_at > now() - interval '12 hours'
-            AND NOT device_change_is_stored(user_id, device_id, push_type, changed_at)
+        WHERE NOT device_change_is_stored(user_id, device_id, push_type, changed_at)
         ORDER BY place
         """
 
@@ -188,13 +188,12 @@ struct RestoreWithdrawal: PostgresStatement {
     }
 }
 
-/// Finds the users whose departure is not stored. One of more than half a day ago is left out, as by ``FindLostDevices``.
+/// Finds the users whose departure is not stored.
 struct FindLostDepartures: PostgresStatement {
     static let sql: SQL = """
         SELECT user_id
         FROM unnest($1::bigint[], $2::timestamptz[]) AS given (user_id, left_at)
-        WHERE left_at > now() - interval '12 hours'
-            AND NOT device_change_is_stored(user_id, '', '', left_at)
+        WHERE NOT device_change_is_stored(user_id, '', '', left_at)
         ORDER BY user_id
         """
 

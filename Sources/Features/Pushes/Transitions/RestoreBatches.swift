@@ -1,3 +1,4 @@
+import Endpoints
 import FoundationEssentials
 import Postgres
 import Runtime
@@ -12,26 +13,30 @@ extension BatchStore {
 
     /// Compares what is known of batches with the database, and stores again what it does not have.
     ///
-    /// - Returns: The number of batches whose result was missing.
-    func restore(_ known: KnownBatches) async throws -> Int {
+    /// - Parameter report: Records the number of batches whose result is missing, and the pushes that are.
+    func restore(_ known: KnownBatches, _ report: LostCommits.Report) async throws {
+        var lost: [(id: UUID, batches: [KnownBatches.Batch])] = []
         var missing = 0
+        var gone: [UUID] = []
         for (id, batches) in known.byPush {
             for start in stride(from: 0, to: batches.count, by: Self.comparedAtOnce) {
                 let some = Array(batches[start..<min(start + Self.comparedAtOnce, batches.count)])
-                var lost = try await lost(some, of: id)
-                missing += lost.count
-                // Once more if the database has changed meanwhile. What is missing of a push that is lost itself stays missing.
-                for _ in 0..<Self.maximumRestores where !lost.isEmpty {
-                    try await restore(lost, of: id)
-                    lost = try await self.lost(some, of: id)
-                }
+                let found = try await pool.read(FindLostBatches(pushID: id, batches: some))
+                guard !found.isEmpty else { continue }
+                missing += found.count(where: \.isProof)
+                if found[0].isPushLost, gone.last != id { gone.append(id) }
+                lost.append((id, found.map { some[$0.index] }))
             }
         }
-        return missing
-    }
-
-    private func lost(_ batches: [KnownBatches.Batch], of id: UUID) async throws -> [KnownBatches.Batch] {
-        try await pool.read(FindLostBatches(pushID: id, batches: batches)).map { batches[Int($0) - 1] }
+        try await report(missing, gone.sorted().map { "push \($0.lowercased)" })
+        for (id, batches) in lost {
+            var lost = batches
+            // Once more if the database has changed meanwhile. What is missing of a push that is lost itself stays missing.
+            for _ in 0..<Self.maximumRestores where !lost.isEmpty {
+                try await restore(lost, of: id)
+                lost = try await pool.read(FindLostBatches(pushID: id, batches: lost)).map { lost[$0.index] }
+            }
+        }
     }
 
     /// Stores again that batches of a push were sent, or may have been.
@@ -57,52 +62,32 @@ extension BatchStore {
     }
 }
 
-extension BatchStore {
-    /// Settles the last claims of processes of this machine that were killed. PostgreSQL has lost nothing that such a process did before a
-    /// claim that it has. Otherwise the process may have sent whatever is not sent yet.
-    func settle(_ claims: [ClaimFile.Claim]) async throws {
-        for claim in claims where claim.isLast {
-            guard try await pool.write(ConfirmLeaseOfClaim(claim: claim)).first == false else { continue }
-            try await pool.withTransaction { try await presumeUnfinished(in: $0) }
-        }
-    }
-}
-
-/// Finds out whether a claim is in the database, and then records for its lease that nothing is lost.
-///
-/// Returns `false` if the claim is lost and with it the lease, which would make the server that reclaims it presume the rest.
-struct ConfirmLeaseOfClaim: PostgresStatement {
+/// Finds out whether a claim of a batch is stored, or a later one. Returns NULL for one of a push that retention may have deleted.
+struct FindClaimedBatch: PostgresStatement {
     static let sql: SQL = """
-        WITH claim AS MATERIALIZED (
-            SELECT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $2 AND number = $3 AND claims >= $4)
-                OR EXISTS (
-                    SELECT 1
-                    FROM push_claims
-                    WHERE push_id = $2
-                        AND number <= $3
-                        AND number + length(settled) > $3
-                )
-                -- The push was deleted since.
-                OR EXISTS (SELECT 1 FROM pushes WHERE id = $2 AND removed_at IS NOT NULL) AS is_stored
-        ),
-        confirmed AS (
-            UPDATE work_leases
-            SET checked_run = database_run()
-            FROM claim
-            WHERE id = $1
-                AND is_stored
-        )
-        SELECT is_stored OR EXISTS (SELECT 1 FROM work_leases WHERE id = $1) OR NOT EXISTS (SELECT 1 FROM pushes WHERE id = $2)
-        FROM claim
+        SELECT CASE
+                WHEN EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1 AND number = $2 AND claims >= $3)
+                    -- Only a first claim shares a row.
+                    OR $3 = 1 AND EXISTS (
+                        SELECT 1
+                        FROM push_claims
+                        WHERE push_id = $1
+                            AND number <= $2
+                            AND number + length(settled) > $2
+                    )
+                    THEN true
+                WHEN EXISTS (SELECT 1 FROM pushes WHERE id = $1 AND removed_at IS NULL) THEN false
+                WHEN NOT EXISTS (SELECT 1 FROM pushes WHERE id = $1) AND $4 THEN false
+            END
         """
 
     let claim: ClaimFile.Claim
 
     var parameters: [PostgresValue] {
-        [.uuid(claim.lease), .uuid(claim.owner), .int32(claim.number), .int32(claim.claims)]
+        [.uuid(claim.owner), .int32(claim.number), .int32(claim.claims), .bool(claim.isRecent)]
     }
 
-    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+    static func decode(_ row: PostgresRow) throws -> Bool? { try row.decode(Bool?.self) }
 }
 
 /// The columns of ``KnownBatches/Batch``: numbers, origins, and whether they are sent.
@@ -113,18 +98,29 @@ private func columns(_ batches: [KnownBatches.Batch]?) -> [PostgresValue] {
     ]
 }
 
-/// Finds those of the given batches of a push of which the database does not know that they were sent, or may have been. Returns
-/// their places in the list, from 1.
+/// Finds those of the given batches of a push of which the database does not know that they were sent, or may have been.
+///
+/// A batch that Kakao has accepted is missing even if the database knows that it may have been sent. That proves no loss if its lease has
+/// ended before its result was stored.
 struct FindLostBatches: PostgresStatement {
     static let sql: SQL = """
-        SELECT given.place
-        FROM unnest($2::int[], $3::int[], $4::bool[]) WITH ORDINALITY AS given (number, origin, is_sent, place)
+        SELECT given.place,
+            NOT COALESCE(
+                batch.may_repeat AND batch.claims >= given.claims AND (batch.lease IS NULL OR batch.claims > given.claims),
+                false
+            ),
+            push.id IS NULL
+        FROM unnest($2::int[], $3::int[], $4::bool[], $6::int[]) WITH ORDINALITY AS given (number, origin, is_sent, claims, place)
         LEFT JOIN LATERAL (
-            SELECT state, may_repeat
+            SELECT state, may_repeat, claims, lease
             FROM push_batches
             WHERE push_id = $1
                 AND number = given.number
-                AND origin IS NOT DISTINCT FROM given.origin
+                AND (
+                    origin IS NOT DISTINCT FROM given.origin
+                    -- It was split since. Its parts are marked as it was.
+                    OR given.origin IS NULL AND origin = number AND may_repeat AND NOT given.is_sent
+                )
             LIMIT 1
         ) AS batch ON true
         LEFT JOIN LATERAL (
@@ -137,7 +133,9 @@ struct FindLostBatches: PostgresStatement {
         ) AS claim ON given.origin IS NULL AND given.number < claim.number + length(claim.settled)
         LEFT JOIN pushes AS push ON push.id = $1
         WHERE NOT CASE
-                WHEN batch.state IS NOT NULL THEN batch.state = ANY ($5) OR batch.may_repeat
+                WHEN batch.state IS NOT NULL
+                    THEN batch.state = ANY ($5)
+                        OR batch.may_repeat AND (NOT given.is_sent OR given.origin IS NOT NULL OR batch.state = 'failed')
                 -- Another split, or none: all parts of the rejected batch were marked (``RestoreBatches``).
                 WHEN given.origin IS NOT NULL
                     THEN EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1 AND number = given.origin)
@@ -160,10 +158,24 @@ struct FindLostBatches: PostgresStatement {
     let batches: [KnownBatches.Batch]
 
     var parameters: [PostgresValue] {
-        [.uuid(pushID)] + columns(batches) + [.texts([BatchState.sent, .uncertain].map(\.rawValue))]
+        [.uuid(pushID)] + columns(batches) + [
+            .texts([BatchState.sent, .uncertain].map(\.rawValue)), .int32s(batches.map(\.claims)),
+        ]
     }
 
-    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+    /// A batch that is missing.
+    struct Lost: Sendable {
+        /// Its index in the list.
+        let index: Int
+        /// Whether it proves that PostgreSQL has lost commits.
+        let isProof: Bool
+        let isPushLost: Bool
+    }
+
+    static func decode(_ row: PostgresRow) throws -> Lost {
+        let (place, isProof, isPushLost) = try row.decode(Int64.self, Bool.self, Bool.self)
+        return Lost(index: Int(place) - 1, isProof: isProof, isPushLost: isPushLost)
+    }
 }
 
 /// Gives each batch that was not claimed a row of its own, in the parts of the given batches up to the last of these; without batches,
@@ -367,13 +379,13 @@ struct PresumeBatches: PostgresStatement {
     }
 }
 
-/// Finds the pushes that have begun and not ended.
+/// Finds the pushes that have not ended and may have begun: PostgreSQL may have lost their beginning, or their approval.
 struct FindBegunPushes: PostgresStatement {
     static let sql: SQL = """
         SELECT id
         FROM pushes
         WHERE finished_at IS NULL
-            AND started_at IS NOT NULL
+            AND (started_at IS NOT NULL OR send_at IS NULL OR send_at <= now())
         ORDER BY id
         """
 

@@ -1,9 +1,10 @@
 import Dispatch
+import Endpoints
 package import EventLoop
 package import FoundationEssentials
 import Glibc
 
-/// The last claim of a process, in a file that outlives the process.
+/// The last claim of a process in a queue, in a file that outlives the process.
 ///
 /// PostgreSQL replays commits in their order: if the last claim of a process that was killed is in the database, so are all before
 /// it, and it is known what the process may have sent. A process that ends in good order deletes its file. Servers may share a
@@ -18,7 +19,9 @@ package final class ClaimFile: Sendable {
         package let number: Int32
         package let claims: Int32
         /// The start of the machine. The file may be older than the last claim if the machine was restarted.
-        fileprivate let boot: String
+        private let boot: String
+        /// When it was written, in seconds since 1970.
+        private let writtenAt: Double
 
         package init(lease: UUID, _ id: ClaimID) {
             self.lease = lease
@@ -26,13 +29,18 @@ package final class ClaimFile: Sendable {
             number = id.number
             claims = id.claims
             boot = ClaimFile.boot
+            writtenAt = Date().timeIntervalSince1970
         }
 
         /// Whether the process cannot have claimed anything later.
-        package var isLast: Bool { boot == ClaimFile.boot }
+        var isLast: Bool { boot == ClaimFile.boot }
+
+        /// Whether the work cannot have been deleted since because it is old.
+        package var isRecent: Bool {
+            Date().timeIntervalSince1970 - writtenAt < RecentFacts.maximumAge.inSeconds
+        }
     }
 
-    private static let suffix = ".claims"
     /// The length of a file, so that a shorter claim covers a longer one.
     private static let length = 512
     private static let boot = (try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8)) ?? ""
@@ -44,10 +52,12 @@ package final class ClaimFile: Sendable {
 
     /// Creates a file. Blocks.
     ///
-    /// - Parameter directory: A directory that outlives the process.
-    package init(in directory: String) throws(SystemError) {
+    /// - Parameters:
+    ///   - directory: A directory that outlives the process.
+    ///   - queue: The queue of the claims.
+    package init(in directory: String, of queue: String) throws(SystemError) {
         lastClaim = nil
-        path = "\(directory)/\(UUID().uuidString.lowercased())\(Self.suffix)"
+        path = "\(directory)/\(UUID().uuidString.lowercased())\(Self.suffix(queue))"
         let rawValue = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard rawValue >= 0 else { throw SystemError(call: "open \(path)") }
         descriptor = FileDescriptor(owning: rawValue)
@@ -70,17 +80,24 @@ package final class ClaimFile: Sendable {
     }
 
     /// Passes the last claims of processes that were killed to `body`, and then deletes their files.
-    package static func settle(in directory: String, _ body: ([Claim]) async throws -> Void) async throws {
-        let files = await onBlockingQueue { abandoned(in: directory) }
+    package static func settle(
+        in directory: String,
+        of queue: String,
+        _ body: ([Claim]) async throws -> Void
+    ) async throws {
+        let files = await onBlockingQueue { abandoned(in: directory, of: queue) }
         guard !files.isEmpty else { return }
         try await body(files.compactMap(\.lastClaim))
         for file in files { await file.remove() }
     }
 
+    /// The end of the names of a queue's files.
+    private static func suffix(_ queue: String) -> String { ".\(queue).claims" }
+
     /// The files of processes that were killed.
-    private static func abandoned(in directory: String) -> [ClaimFile] {
+    private static func abandoned(in directory: String, of queue: String) -> [ClaimFile] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
-        return names.filter { $0.hasSuffix(suffix) }.compactMap { ClaimFile(abandoned: "\(directory)/\($0)") }
+        return names.filter { $0.hasSuffix(suffix(queue)) }.compactMap { ClaimFile(abandoned: "\(directory)/\($0)") }
     }
 
     /// Opens the file of a process that was killed; `nil` for one that is in use.

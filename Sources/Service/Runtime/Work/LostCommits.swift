@@ -9,20 +9,25 @@ package import Postgres
 /// PostgreSQL loses commits that it has confirmed when a standby that lagged is promoted, or in a crash with
 /// `synchronous_commit = off`. Both begin a new run (`database_run()` in `migrations/functions`). A new run alone is no loss:
 /// each feature compares what it has had confirmed in the last minutes with the database. Until all servers have done so, no
-/// work is claimed (`commits_are_checked()`), so that nobody is sent to again meanwhile.
+/// work is claimed (`commits_are_checked()`), so that nobody is sent to again meanwhile. A server whose lease is lost as well is
+/// not known to the others: they wait for some seconds (`run_wait()`), in which it stores a lease again.
 ///
 /// After a loss the sender is stopped (``SenderControl``) until an operator starts it: what others have committed, such as a
-/// cancellation, may be lost too.
+/// cancellation, may be lost too. It is stopped before anything is stored again, so that no PostgreSQL has the one without the other.
 package final class LostCommits: Sendable {
-    /// Compares what this server knows to be committed with the database, and stores again what is missing.
-    ///
-    /// - Returns: The number of things that were missing.
-    package typealias Check = @Sendable () async throws -> Int
+    /// Compares what this server knows to be committed with the database, reports what is missing, and then stores it again.
+    package typealias Check = @Sendable (Report) async throws -> Void
+
+    /// Records how many things are missing, and which pushes and messages are lost entirely. A check calls it once, with all that it has
+    /// found and before it stores anything again: if it fails halfway, its repetition finds only the rest.
+    package typealias Report = @Sendable (_ missing: Int, _ gone: [String]) async throws -> Void
 
     /// The name of the operator in the stop of the sender.
     private static let actor = "push-server"
     /// The interval at which the run is read. A new connection of the listener wakes the worker before.
     private static let interval = Duration.seconds(5)
+    /// The number of lost pushes and messages that the reason names.
+    private static let maximumNames = 20
     private static let lost = Metric(
         "kakao_push_lost_commits_total",
         .counter,
@@ -34,8 +39,44 @@ package final class LostCommits: Sendable {
         var checkedRun: String?
         var checks: [(object: String, check: Check)] = []
         var lost: [String: Int] = [:]
-        /// What was missing in this run, until the sender is stopped for it.
-        var found: [String: Int] = [:]
+        /// What was missing in this run, until all of it is compared.
+        var found = Loss()
+        /// The reason that the sender is stopped for, as far as it is stored.
+        var reason: String?
+        var observers: [@Sendable () -> Void] = []
+        /// Whether the senders have yet to be woken: a run is compared, but claims still wait.
+        var isSettling = false
+    }
+
+    /// What PostgreSQL has lost.
+    private struct Loss {
+        var counts: [String: Int] = [:]
+        /// The pushes and messages that it does not have any more.
+        var gone: [String] = []
+
+        /// What was lost, for the log.
+        var summary: String {
+            counts.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
+        }
+
+        /// The first lost pushes and messages; empty if there are none.
+        var names: String {
+            let others = gone.count - LostCommits.maximumNames
+            return gone.prefix(LostCommits.maximumNames).joined(separator: ", ")
+                + (others > 0 ? " and \(others) more" : "")
+        }
+
+        /// Why the sender is stopped.
+        var reason: String {
+            let repeated =
+                gone.isEmpty
+                ? ""
+                : " Users of these were reached, but it does not have them any more: \(names). A repeated request reaches them again."
+            return """
+                PostgreSQL has lost commits (\(summary)).\(repeated) Look at the unfinished pushes and messages, since cancellations \
+                may be lost too, and start the sender.
+                """
+        }
     }
 
     /// The process as ``AcquireLease`` stores it.
@@ -68,6 +109,11 @@ package final class LostCommits: Sendable {
         }
     }
 
+    /// Adds an observer that is called when PostgreSQL has begun a new run, before anything is compared. Called before the server starts.
+    package func onNewRun(_ observer: @escaping @Sendable () -> Void) {
+        state.withLock { $0.observers.append(observer) }
+    }
+
     /// Looks at once whether PostgreSQL has begun a new run: connections to it were lost.
     package func checkNow() { signal.send() }
 
@@ -83,8 +129,7 @@ package final class LostCommits: Sendable {
     ///
     /// - Throws: ``PostgresError``.
     package func areChecked() async throws -> Bool {
-        let run = try await confirm()
-        return run == checkedRun
+        try await confirm().run == checkedRun
     }
 
     /// Returns the worker that compares after each new run of PostgreSQL.
@@ -103,22 +148,29 @@ package final class LostCommits: Sendable {
         }
     }
 
-    /// Returns the time until the next step: zero if PostgreSQL has begun another run meanwhile.
+    /// Returns the time until the next step: zero after a comparison, since PostgreSQL may have begun another run meanwhile.
     private func step() async throws -> Duration? {
-        let run = try await confirm()
+        let (run, wait) = try await confirm()
         guard let checked = checkedRun, checked != run else {
             adopt(run)
-            return nil
+            let isSettled = state.withLock { state in
+                defer { state.isSettling = wait > .zero }
+                return state.isSettling && wait == .zero
+            }
+            if isSettled { control.changed() }
+            return wait > .zero ? min(wait, Self.interval) : nil
         }
+        for observer in state.withLock({ $0.observers }) { observer() }
         try await check()
-        state.withLock { $0.checkedRun = run }
-        guard try await confirm() == run else { return .zero }
-        control.changed()
-        return nil
+        state.withLock { state in
+            state.checkedRun = run
+            state.isSettling = true
+        }
+        return .zero
     }
 
-    /// Stores in the leases of this process the run that is compared, and returns the present one.
-    private func confirm() async throws -> String {
+    /// Stores in the leases of this process the run that is compared, and returns the present one, and how long claims still wait.
+    private func confirm() async throws -> (run: String, wait: Duration) {
         let confirmed = try await pool.write(ConfirmRun(process: process, run: checkedRun)).first
         guard let confirmed else { throw PostgresError(.decoding, detail: "database_run() returned no row") }
         return confirmed
@@ -126,48 +178,87 @@ package final class LostCommits: Sendable {
 
     private func check() async throws {
         for (object, check) in state.withLock({ $0.checks }) {
-            let missing = try await check()
-            // Counted at once: what is stored again is not missing any more if a later step fails and all are repeated.
-            guard missing > 0 else { continue }
-            state.withLock { state in
-                state.lost[object, default: 0] += missing
-                state.found[object, default: 0] += missing
-            }
+            try await check { try await self.record(object, $0, $1) }
         }
-        let missing = state.withLock { $0.found }
-        guard !missing.isEmpty else {
+        let found = state.withLock { $0.found }
+        guard !found.counts.isEmpty else {
             logger.notice("PostgreSQL was restarted or replaced: nothing is lost")
             return
         }
-        let found = missing.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
+        // Not twice for the same: an operator may have started it meanwhile.
+        if found.reason != state.withLock({ $0.reason }) { try await stop(for: found.reason) }
+        log(found)
+        state.withLock { state in
+            state.found = Loss()
+            state.reason = nil
+        }
+    }
+
+    /// Records what a check has found, and stops the sender if it still runs.
+    private func record(_ object: String, _ missing: Int, _ gone: [String]) async throws {
+        guard missing > 0 else { return }
+        let reason = state.withLock { state in
+            // A check that is repeated after a failure finds what it has not yet stored again.
+            let more = max(0, missing - state.found.counts[object, default: 0])
+            state.found.counts[object, default: 0] += more
+            state.lost[object, default: 0] += more
+            let others = gone.filter { !state.found.gone.contains($0) }
+            state.found.gone += others
+            return state.reason == nil ? state.found.reason : nil
+        }
+        if let reason { try await stop(for: reason) }
+    }
+
+    /// Records that PostgreSQL has lost a claim of a process that was killed: it may have lost whatever the process did.
+    func recordLostClaim() async throws {
+        let loss = Loss(counts: ["claims": 1])
+        try await control.recordLoss(reason: loss.reason, replacing: nil, by: Self.actor)
+        state.withLock { $0.lost["claims", default: 0] += 1 }
+        log(loss)
+    }
+
+    private func stop(for reason: String) async throws {
+        try await control.recordLoss(reason: reason, replacing: state.withLock { $0.reason }, by: Self.actor)
+        state.withLock { $0.reason = reason }
+    }
+
+    private func log(_ loss: Loss) {
+        var metadata: Logger.Metadata = ["lost": "\(loss.summary)"]
+        if !loss.gone.isEmpty { metadata["gone"] = "\(loss.names)" }
         logger.error(
             "PostgreSQL has lost commits: stored again where they are known, and the sender is stopped",
-            metadata: ["lost": "\(found)"]
+            metadata: metadata
         )
-        try await control.recordLoss(
-            reason: """
-                PostgreSQL has lost commits (\(found)). Look at the unfinished pushes and messages, since cancellations may be \
-                lost too, and start the sender.
-                """,
-            by: Self.actor
-        )
-        state.withLock { $0.found = [:] }
     }
 }
 
 // MARK: Statements
 
-/// Stores in the leases of a process the run that it has compared, if that is the present run. Returns the present run.
+/// Stores in the leases of a process the run that it has compared, if that is the present run; and the present run, if no server has seen
+/// it before. Returns the present run, and how long claims still wait.
 struct ConfirmRun: PostgresStatement {
     static let sql: SQL = """
-        WITH confirmed AS (
+        WITH present AS MATERIALIZED (
+            SELECT database_run() AS run
+        ),
+        seen AS (
+            UPDATE sender
+            SET run = present.run,
+                -- No server has used a database without a run, so that none has to be waited for.
+                run_seen_at = CASE WHEN sender.run IS NULL AND $2::text IS NULL THEN '-infinity' ELSE now() END
+            FROM present
+            WHERE sender.run IS DISTINCT FROM present.run
+        ),
+        confirmed AS (
             UPDATE work_leases
             SET checked_run = $2
+            FROM present
             WHERE process = $1
                 AND checked_run <> $2
-                AND $2 = database_run()
+                AND $2 = present.run
         )
-        SELECT database_run()
+        SELECT run, EXTRACT(epoch FROM run_wait())::float8
+        FROM present
         """
 
     let process: UUID
@@ -175,5 +266,8 @@ struct ConfirmRun: PostgresStatement {
     let run: String?
 
     var parameters: [PostgresValue] { [.uuid(process), .text(run)] }
-    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+    static func decode(_ row: PostgresRow) throws -> (run: String, wait: Duration) {
+        let (run, wait) = try row.decode(String.self, Double.self)
+        return (run, .seconds(wait))
+    }
 }

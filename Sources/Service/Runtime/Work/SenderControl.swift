@@ -67,9 +67,11 @@ package final class SenderControl: Sendable {
         return try await notifyAndRead()
     }
 
-    /// Stops the sender because PostgreSQL has lost commits, and records when.
-    func recordLoss(reason: String, by name: String) async throws {
-        _ = try await pool.write(RecordLostCommits(reason: reason, by: name)) as Int
+    /// Stops the sender because PostgreSQL has lost commits, and records when. A sender that is stopped already gets a further reason.
+    ///
+    /// - Parameter earlier: The part of the reason that this server has stored before; `nil` if it has not.
+    func recordLoss(reason: String, replacing earlier: String?, by name: String) async throws {
+        _ = try await pool.write(RecordLostCommits(reason: reason, earlier: earlier, by: name)) as Int
         _ = try await notifyAndRead()
     }
 
@@ -138,20 +140,30 @@ struct StopSender: PostgresStatement {
     var parameters: [PostgresValue] { [.text(reason), .text(by)] }
 }
 
-/// Stops the sender, and records that commits were lost. A sender that is stopped already remains so, for the earlier reason.
+/// Stops the sender, and records that commits were lost. A sender that is stopped already remains so, and the reason is added to the
+/// earlier ones, in place of what this server has added before.
 struct RecordLostCommits: PostgresStatement {
     static let sql: SQL = """
         UPDATE sender
         SET commits_lost_at = now(),
             stopped_at = COALESCE(stopped_at, now()),
-            reason = COALESCE(reason, $1),
-            stopped_by = COALESCE(stopped_by, $2)
+            reason = CASE
+                WHEN stopped_at IS NULL THEN $1
+                -- The response to this statement was lost.
+                WHEN position($1 IN reason) > 0 THEN reason
+                WHEN position($2 IN reason) > 0 THEN replace(reason, $2, $1)
+                -- Bounded, however often commits are lost before an operator comes.
+                ELSE left(reason || ' ' || $1, 4000)
+            END,
+            stopped_by = COALESCE(stopped_by, $3)
         """
 
     let reason: String
+    /// `nil` if this server has added nothing.
+    let earlier: String?
     let by: String
 
-    var parameters: [PostgresValue] { [.text(reason), .text(by)] }
+    var parameters: [PostgresValue] { [.text(reason), .text(earlier), .text(by)] }
 }
 
 /// Starts the sender.

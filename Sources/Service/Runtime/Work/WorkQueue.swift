@@ -48,6 +48,8 @@ package final class WorkQueue {
     private let commits: LostCommits
     private let logger: Logger
     private let leaseSignal: Signal
+    /// The last claim, for the case that the process is killed; `nil` without a directory.
+    private var claimFile: ClaimFile?
 
     /// The lease of this server; `nil` while it has none.
     package private(set) var lease: WorkLease?
@@ -79,6 +81,44 @@ package final class WorkQueue {
         self.progress = progress
         self.logger = logger
         leaseSignal = Signal(loop: loop)
+        // The lease may be lost. Other servers wait for seconds until it is stored again.
+        commits.onNewRun(leaseSignal.send)
+    }
+
+    // MARK: Claims of processes that were killed
+
+    /// Settles the last claims of processes of this machine that were killed, however long PostgreSQL is unavailable, and opens a file
+    /// for those of this process. Called before the first claim.
+    ///
+    /// - Parameters:
+    ///   - directory: A directory that outlives the process; `nil` for none.
+    ///   - isStopping: Returns whether the server is shutting down.
+    package func openClaimFile(in directory: String?, unless isStopping: () -> Bool) async {
+        guard let directory else { return }
+        while !isStopping(), !isProcessEnding {
+            do {
+                try await ClaimFile.settle(in: directory, of: store.queue) { claims in
+                    for claim in claims { try await store.settle(claim, commits) }
+                }
+                break
+            } catch {
+                recordFailure(error)
+            }
+            guard (try? await loop.sleep(for: intervals.retry)) != nil else { return }
+        }
+        do {
+            claimFile = try ClaimFile(in: directory, of: store.queue)
+        } catch {
+            logger.warning(
+                "Claims not written to a file: if PostgreSQL loses commits while this server is down, unfinished work is presumed done",
+                metadata: ["queue": "\(store.queue)", "error": "\(error)"]
+            )
+        }
+    }
+
+    /// Writes the last one of claims to the file, before anything of them is carried out.
+    package func write(_ lastClaim: ClaimID, under lease: WorkLease) async {
+        await claimFile?.write(ClaimFile.Claim(lease: lease.id, lastClaim))
     }
 
     // MARK: The lease
@@ -129,22 +169,21 @@ package final class WorkQueue {
     /// Whether work may be claimed.
     package var mayClaim: Bool { !hasLostClaim && lease?.maySend(at: EventLoop.milliseconds()) == true }
 
-    /// Releases the lease, and before that the work of claims whose responses were lost.
+    /// Releases the lease, and before that the work of claims whose responses were lost. A lease that is not released expires by itself,
+    /// and the file of claims stays.
     ///
     /// - Parameter settle: Reconciles, and waits until all results are stored.
-    /// - Returns: Whether it was released; if not, the lease expires by itself.
-    @discardableResult package func releaseLease(_ settle: () async throws -> Void) async -> Bool {
+    package func releaseLease(_ settle: () async throws -> Void) async {
         // The second attempt is for a claim that was committed during the first one.
         for _ in 0..<2 {
-            guard let lease, !isProcessEnding else { return false }
+            guard let lease, !isProcessEnding else { return }
             do {
                 try await settle()
-                if try await store.release(lease.id) { return true }
-            } catch {
-                return false
-            }
+                guard try await store.release(lease.id) else { continue }
+                await claimFile?.remove()
+            } catch {}
+            return
         }
-        return false
     }
 
     /// Gives up results that PostgreSQL does not store: the process is about to end.
@@ -178,7 +217,7 @@ package final class WorkQueue {
         let (leases, items, isPresumed) = try await store.reclaim(except: lease.id)
         if isPresumed {
             logger.warning(
-                "PostgreSQL was replaced, and a server is gone that knew what it had done: unfinished work is presumed done",
+                "PostgreSQL was replaced or restarted, and a server is gone that knew what it had done: unfinished work is presumed done",
                 metadata: ["queue": "\(store.queue)"]
             )
         }

@@ -32,11 +32,12 @@ package protocol WorkStore: Sendable {
     /// Presumes of all work that is still to be done that it was done: PostgreSQL may have lost commits of a server that has not said what
     /// it knows (``LostCommits``).
     func presumeUnfinished(in transaction: PostgresTransaction) async throws
+
+    /// Returns whether a claim is stored, or a later one of the same work; `nil` if that cannot be known any more.
+    func isStored(_ claim: ClaimFile.Claim) async throws -> Bool?
 }
 
 extension WorkStore {
-    package func presumeUnfinished(in transaction: PostgresTransaction) async throws {}
-
     /// Stores a new lease.
     ///
     /// - Parameter commits: Compares the database with what this process knows; `nil` for a lease on which no claim waits.
@@ -51,14 +52,31 @@ extension WorkStore {
         if let run = try await pool.write(acquire).first { commits?.adopt(run) }
     }
 
-    /// Deletes a lease unless work is open under it. Returns whether it is deleted.
+    /// Deletes a lease unless work is open under it, or PostgreSQL has begun a new run that its process has not compared: then the work
+    /// may only seem done. Returns whether it is deleted.
     func release(_ lease: UUID) async throws -> Bool {
         try await pool.withTransaction { transaction in
             // A claim that is being committed holds a lock on the row: the next statement sees its work.
-            guard try await !transaction.query(LockLease(id: lease)).isEmpty else { return true }
+            guard try await !transaction.query(LockLease(id: lease)).isEmpty else { return false }
             guard try await !isWorkOpen(under: lease, in: transaction) else { return false }
-            try await transaction.query(DeleteLease(id: lease))
-            return true
+            return try await transaction.query(DeleteLease(id: lease)) > 0
+        }
+    }
+
+    /// Settles the last claim of a process of this machine that was killed, which is all that is left of what the process knew.
+    ///
+    /// If the claim is stored, PostgreSQL has lost nothing that the process did before it. If the claim is missing, that proves a loss, and
+    /// whatever is still to be done may have been done. Otherwise what follows is a matter of the lease (``DeleteExpiredLeases``).
+    func settle(_ claim: ClaimFile.Claim, _ commits: LostCommits) async throws {
+        switch try await isStored(claim) {
+        case true?:
+            if claim.isLast { try await pool.write(ConfirmLease(id: claim.lease)) }
+        case false?:
+            // The sender is stopped first: no PostgreSQL has the presumptions without the stop.
+            try await commits.recordLostClaim()
+            try await pool.withTransaction { try await presumeUnfinished(in: $0) }
+        case nil:
+            break
         }
     }
 
@@ -124,11 +142,12 @@ struct LockLease: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Int32 { try row.decode(Int32.self) }
 }
 
-/// Deletes a lease.
+/// Deletes a lease, unless its process has yet to compare the present run. Such a lease expires.
 struct DeleteLease: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM work_leases
         WHERE id = $1
+            AND (checked_run IS NULL OR checked_run = database_run())
         """
 
     let id: UUID
@@ -153,9 +172,22 @@ struct FindExpiredLeases: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
 }
 
+/// Records for the lease of a process that was killed that PostgreSQL has lost nothing of it.
+struct ConfirmLease: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE work_leases
+        SET checked_run = database_run()
+        WHERE id = $1
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+}
+
 /// Deletes those of the given leases that are still expired. Skips a locked one, under which a server is claiming work
-/// or which another server is reclaiming. Returns of each whether its server has not compared the present timeline with
-/// what it knows.
+/// or which another server is reclaiming. Returns of each whether PostgreSQL may have lost what its server did: the server has not
+/// compared the present timeline with what it knows; or the present run, if PostgreSQL can lose commits on one timeline.
 struct DeleteExpiredLeases: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM work_leases
@@ -166,7 +198,11 @@ struct DeleteExpiredLeases: PostgresStatement {
                 AND ends_at <= now()
             FOR UPDATE SKIP LOCKED
         )
-        RETURNING COALESCE(split_part(checked_run, ' ', 1) <> split_part(database_run(), ' ', 1), false)
+        RETURNING COALESCE(
+            split_part(checked_run, ' ', 1) <> split_part(database_run(), ' ', 1)
+                OR checked_run <> database_run() AND current_setting('synchronous_commit') = 'off',
+            false
+        )
         """
 
     let leases: [UUID]

@@ -1,3 +1,4 @@
+import Endpoints
 package import FoundationEssentials
 package import Postgres
 
@@ -20,13 +21,12 @@ struct RecordErasure: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Date { try row.decode(Date.self) }
 }
 
-/// Finds the users whose erasure is not recorded. Those of more than half a day ago may have been deleted, and are left out.
+/// Finds the users whose erasure is not recorded.
 struct FindLostErasures: PostgresStatement {
     static let sql: SQL = """
         SELECT user_id
         FROM unnest($1::bigint[], $2::timestamptz[]) AS given (user_id, erased_at)
-        WHERE erased_at > now() - interval '12 hours'
-            AND NOT EXISTS (
+        WHERE NOT EXISTS (
                 SELECT 1
                 FROM erased_users
                 WHERE erased_users.user_id = given.user_id
@@ -45,24 +45,25 @@ struct FindLostErasures: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }
 
-/// Lists the users who were erased since a time, and when.
+/// Lists the users who were erased lately, and how long ago: ages, since the caller compares them with times of its own clock.
 package struct ListErasedUsers: PostgresStatement {
     package static let sql: SQL = """
-        SELECT user_id, erased_at
+        SELECT user_id, EXTRACT(epoch FROM now() - erased_at)::float8
         FROM erased_users
-        WHERE erased_at >= $1
+        WHERE erased_at >= now() - make_interval(secs => $1)
         """
 
-    private let since: Date
+    private let maximumAge: Duration
 
-    package init(since: Date) {
-        self.since = since
+    package init(maximumAge: Duration) {
+        self.maximumAge = maximumAge
     }
 
-    package var parameters: [PostgresValue] { [.timestamp(since)] }
+    package var parameters: [PostgresValue] { [.float64(maximumAge.inSeconds)] }
 
-    package static func decode(_ row: PostgresRow) throws -> (userID: Int64, erasedAt: Date) {
-        try row.decode(Int64.self, Date.self)
+    package static func decode(_ row: PostgresRow) throws -> (userID: Int64, age: Duration) {
+        let (userID, seconds) = try row.decode(Int64.self, Double.self)
+        return (userID, .seconds(seconds))
     }
 }
 

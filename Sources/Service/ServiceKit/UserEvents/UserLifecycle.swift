@@ -22,7 +22,7 @@ package final class UserLifecycle: Sendable {
         Observers(observers.withLock { $0 }.map { $0(loop) })
     }
 
-    /// Deletes all data of a user, and records it for ``restoreErasures(on:)``. Returns `false` if a part of it is still pending.
+    /// Deletes all data of a user, and records it for ``restoreErasures(on:_:)``. Returns `false` if a part of it is still pending.
     package func erase(_ userID: Int64, _ observers: Observers, on loop: LoopServices) async throws -> Bool {
         if let erasedAt = try await loop.pool.write(RecordErasure(userID: userID, erasedAt: nil)).first {
             erasures.withLock { $0.store(erasedAt, for: userID) }
@@ -32,17 +32,18 @@ package final class UserLifecycle: Sendable {
 
     /// Compares the erasures of the last minutes with the database, which may have lost them, and erases the users of lost ones again.
     ///
-    /// - Returns: The number of erasures that were missing.
-    package func restoreErasures(on loop: LoopServices) async throws -> Int {
+    /// - Parameter report: Records the number of erasures that are missing.
+    package func restoreErasures(on loop: LoopServices, _ report: LostCommits.Report) async throws {
         let known = erasures.withLock { $0.all }
-        guard !known.isEmpty else { return 0 }
+        guard !known.isEmpty else { return }
         let lost = try await loop.pool.read(FindLostErasures(erasures: known))
+        try await report(lost.count, [])
         let observers = observers(loop)
         for userID in lost {
+            guard let erasedAt = known[userID] else { continue }
             _ = try await observers.deleteData(ofUser: userID)
-            try await loop.pool.write(RecordErasure(userID: userID, erasedAt: known[userID]))
+            try await loop.pool.write(RecordErasure(userID: userID, erasedAt: erasedAt))
         }
-        return lost.count
     }
 
     /// The observers of an event loop.

@@ -26,6 +26,17 @@ import Testing
         #expect(values.all == [2: 2, 3: 3, 4: 4])
     }
 
+    @Test("Without further values the last ones stay for half a day, and earlier ones not longer")
+    func age() {
+        var values = RecentValues<Int, Int>(maximum: 100)
+        let start = MonotonicTime.now
+        values.store(1, for: 1, at: start)
+        values.store(2, for: 2, at: start + .seconds(11 * 3600))
+        #expect(values.all(at: start + .seconds(11 * 3600)) { $1 } == [1: 1, 2: 2])
+        #expect(values.all(at: start + .seconds(12 * 3600)) { $1 } == [2: 2])
+        #expect(values.all(at: start + .seconds(23 * 3600)) { $1 }.isEmpty)
+    }
+
     @Test("Of very many values the older half is dropped")
     func maximum() {
         var values = RecentValues<Int, Int>(maximum: 100)
