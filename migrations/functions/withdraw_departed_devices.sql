@@ -1,5 +1,8 @@
 -- Withdraws the devices of a user who has left the app, except those that were registered since. Returns their number.
 --
+-- They are withdrawn as of the departure: a registration that followed it is later, also if PostgreSQL has lost both and the departure
+-- is stored again first.
+--
 -- A registration that was authorized before its user left must not survive, however late it or the notice is stored. The
 -- lock is that of `user_has_left`.
 CREATE OR REPLACE FUNCTION withdraw_departed_devices(owner bigint, left_at timestamptz) RETURNS bigint
@@ -22,7 +25,7 @@ BEGIN
     )
     UPDATE devices AS device
     SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
-        = (SELECT * FROM withdrawal(device, 'user_left'))
+        = (SELECT * FROM withdrawal(device, 'user_left', GREATEST(device.updated_at, left_at)))
     FROM held
     WHERE device.user_id = owner
         AND (device.device_id, device.push_type) = (held.device_id, held.push_type);

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Postgres
 import Runtime
 import ServiceKit
@@ -13,8 +14,8 @@ struct AccountUserObserver: UserObserver {
         return webhooks.changed
     }
 
-    func deleteData(ofUser userID: Int64) async throws -> Bool {
-        try await pool.write(DeleteAccount(userID: userID))
+    func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
+        try await pool.write(DeleteAccount(userID: userID, linkedUntil: erasedAt))
         return true
     }
 }

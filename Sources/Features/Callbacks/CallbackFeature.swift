@@ -1,4 +1,5 @@
 package import Endpoints
+import FoundationEssentials
 import Identity
 import Postgres
 package import Runtime
@@ -146,7 +147,7 @@ private struct CallbackUserObserver: UserObserver {
     /// The setting `callbacks.user_id_argument`.
     let userIDArgument: String?
 
-    func deleteData(ofUser userID: Int64) async throws -> Bool {
+    func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
         if hasKakaoUserIDs { try await pool.write(DeleteEvents(userID: userID)) }
         if let userIDArgument {
             try await RemoveUserFromLinkCallbacks.erase(userID, fromArgument: userIDArgument, pool)

@@ -1,5 +1,6 @@
 import Endpoints
 import EventLoop
+import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 import KakaoAPI
@@ -14,12 +15,16 @@ extension DeviceRegistrar {
 
     /// Withdraws all devices of a user, including those that only Kakao knows.
     ///
+    /// - Parameter end: Only those that were registered until then, as of then, if PostgreSQL has lost that they were withdrawn: a later
+    ///   registration that is lost too is stored again afterwards (``RestoreRegistration``). `nil` for all.
     /// - Returns: Whether Kakao has deregistered all of them. If not, stored devices are pending, and devices that only
     ///   Kakao knows may need another call.
-    func withdrawDevices(ofUser userID: Int64) async throws -> Bool {
+    func withdrawDevices(ofUser userID: Int64, registeredUntil end: Date? = nil) async throws -> Bool {
         let listed = try? await tokensAtKakao(ofUsers: [userID])
-        if let listed, !listed.isEmpty { try await store.pool.write(AddWithdrawnDevices(tokens: listed)) }
-        let devices = try await store.pool.write(WithdrawUserDevices(userID: userID))
+        if let listed, !listed.isEmpty {
+            try await store.pool.write(AddWithdrawnDevices(tokens: listed, withdrawnAt: end))
+        }
+        let devices = try await store.pool.write(WithdrawUserDevices(userID: userID, registeredUntil: end))
         let pending = devices.compactMap(\.self)
         var waiting = pending[...]
         while let device = waiting.first, pending.count - waiting.count < Self.maximumAtOnce {

@@ -47,8 +47,8 @@ struct DeviceUserObserver: UserObserver {
         return !withdrawals.isEmpty
     }
 
-    func deleteData(ofUser userID: Int64) async throws -> Bool {
-        let isDone = try await registrar.withdrawDevices(ofUser: userID)
+    func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
+        let isDone = try await registrar.withdrawDevices(ofUser: userID, registeredUntil: erasedAt)
         try await registrar.store.pool.write(DeleteDeviceWithdrawals(userID: userID))
         return isDone
     }

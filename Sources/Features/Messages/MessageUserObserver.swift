@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Postgres
 import ServiceKit
 
@@ -7,7 +8,7 @@ import ServiceKit
 struct MessageUserObserver: UserObserver {
     let pool: PostgresPool
 
-    func deleteData(ofUser userID: Int64) async throws -> Bool {
+    func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
         try await pool.write(DeleteMessagesOfSender(userID: userID))
         try await pool.write(DeleteReceiversOfUser(userID: userID))
         return true

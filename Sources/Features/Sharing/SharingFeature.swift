@@ -1,4 +1,5 @@
 package import Endpoints
+import FoundationEssentials
 import KakaoAPI
 import Locking
 import Postgres
@@ -114,7 +115,7 @@ private struct ShareUserObserver: UserObserver {
     /// The setting `callbacks.user_id_argument`.
     let userIDArgument: String?
 
-    func deleteData(ofUser userID: Int64) async throws -> Bool {
+    func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
         try await pool.write(DeleteConversions(userID: userID))
         if let userIDArgument {
             try await RemoveUserFromShares.erase(userID, fromArgument: userIDArgument, pool)

@@ -62,7 +62,7 @@ struct WebhookUserObserver: UserObserver {
     /// The custom argument of link callbacks that holds a user id; `nil` for none.
     let userIDArgument: String?
 
-    func deleteData(ofUser userID: Int64) async throws -> Bool {
+    func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
         try await pool.write(DeleteFailedWebhooksOfUser(userID: userID, argument: userIDArgument))
         return true
     }

@@ -183,7 +183,7 @@ private struct StoredAccount {
             try await pool.write(
                 StoreReencryption(changes: [Reencryption(userID: Self.userID, old: claim.sealed, new: sealed)])
             )
-        case .erase: try await pool.write(DeleteAccount(userID: Self.userID))
+        case .erase: try await pool.write(DeleteAccount(userID: Self.userID, linkedUntil: nil))
         }
     }
 }

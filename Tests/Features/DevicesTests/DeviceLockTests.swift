@@ -77,7 +77,7 @@ import Testing
                 let confirmations = ["b", "a"].map { Self.confirmation($0, lease) }
                 try await pool.write(ConfirmRepetitions(confirmations: confirmations))
             case .withdrawUser:
-                try await pool.write(WithdrawUserDevices(userID: 1))
+                try await pool.write(WithdrawUserDevices(userID: 1, registeredUntil: nil))
             case .withdrawDeparted:
                 let departure = UserEvent(userID: 1, kind: .left, type: "unlink", happenedAt: Date() + 60)
                 _ = try await pool.write(WithdrawDepartedDevices(departures: [departure]))

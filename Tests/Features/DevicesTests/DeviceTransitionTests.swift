@@ -161,7 +161,7 @@ private struct StoredDevice {
                 RegisterDevices(registrations: [DeviceRegistration(key: other, pushToken: Self.token)])
             )
         case .withdraw: try await pool.write(WithdrawDevice(key: key, keyName: nil, addsUnknown: true))
-        case .withdrawUser: try await pool.write(WithdrawUserDevices(userID: Self.userID))
+        case .withdrawUser: try await pool.write(WithdrawUserDevices(userID: Self.userID, registeredUntil: nil))
         case .leave:
             let departure = UserEvent(userID: Self.userID, kind: .left, type: "unlink", happenedAt: Date())
             _ = try await pool.write(WithdrawDepartedDevices(departures: [departure]))

@@ -174,6 +174,49 @@ import Testing
         }
     }
 
+    @Test("A registration that followed an unlink survives when both are lost")
+    func registrationAfterUnlink() async throws {
+        func adjust(_ settings: inout Settings) { settings.kakao.appID = 123_456 }
+        try await withService(adjust) { service in
+            let database = service.database
+            _ = try await service.api.register(1, "token-1")
+            try await Self.save(database)
+            let kakao = service.api.with("KakaoAK \(Keys.admin)")
+            _ = try await kakao.get("/kakao/unlink", ["app_id": "123456", "user_id": "1"])
+            try await Self.settled(service)
+            _ = try await service.api.register(1, "token-2")
+            try await Self.restore(database)
+            try await database.pool.write("DELETE FROM events")
+            try await database.beginNewRun()
+            #expect(try await Self.lost(service, "withdrawals") == 1)
+            #expect(try await Self.lost(service, "registrations") == 1)
+            try await Self.settled(service)
+            #expect(try await database.text("SELECT push_token FROM devices WHERE NOT withdrawn") == "token-2")
+            #expect(try await service.kakao.tokens(of: 1) == ["phone gcm token-2"])
+        }
+    }
+
+    @Test("A registration that followed an erasure survives when both are lost", arguments: [false, true])
+    func registrationAfterErasure(isKakaoDown: Bool) async throws {
+        try await withService { service in
+            let database = service.database
+            _ = try await service.api.register(1, "token-1")
+            try await Self.save(database)
+            #expect(try await service.api.delete("/v1/users/1").status == 204)
+            _ = try await service.api.register(1, "token-2")
+            try await Self.restore(database)
+            if isKakaoDown { service.kakao.fail("*", .down) }
+            try await database.beginNewRun()
+            #expect(try await Self.lost(service, "erasures") == 1)
+            #expect(try await Self.lost(service, "registrations") == 1)
+            service.kakao.endFaults()
+            try await database.pool.write("UPDATE devices SET next_attempt_at = now()")
+            try await Self.settled(service)
+            #expect(try await database.text("SELECT push_token FROM devices WHERE NOT withdrawn") == "token-2")
+            #expect(try await service.kakao.tokens(of: 1) == ["phone gcm token-2"])
+        }
+    }
+
     @Test(
         "A loss stops the sender although the registrations that are missing are stored again one after another, and one fails at first"
     )

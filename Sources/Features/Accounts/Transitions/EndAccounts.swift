@@ -99,14 +99,17 @@ struct ExpireAccounts: PostgresStatement {
     var parameters: [PostgresValue] { [.int64(Int64(limit)), .text(LoginReason.expired.rawValue)] }
 }
 
-/// Deletes the account of a user.
+/// Deletes the account of a user, unless the user has logged in since a time.
 struct DeleteAccount: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM accounts
         WHERE user_id = $1
+            AND ($2::timestamptz IS NULL OR linked_at <= $2)
         """
 
     let userID: Int64
+    /// `nil` for any login.
+    let linkedUntil: Date?
 
-    var parameters: [PostgresValue] { [.int64(userID)] }
+    var parameters: [PostgresValue] { [.int64(userID), .timestamp(linkedUntil)] }
 }

@@ -1,4 +1,4 @@
-import FoundationEssentials
+package import FoundationEssentials
 import Locking
 package import Postgres
 package import Runtime
@@ -27,7 +27,7 @@ package final class UserLifecycle: Sendable {
         if let erasedAt = try await loop.pool.write(RecordErasure(userID: userID, erasedAt: nil)).first {
             erasures.withLock { $0.store(erasedAt, for: userID) }
         }
-        return try await observers.deleteData(ofUser: userID)
+        return try await observers.deleteData(ofUser: userID, erasedAt: nil)
     }
 
     /// Compares the erasures of the last minutes with the database, which may have lost them, and erases the users of lost ones again.
@@ -41,7 +41,7 @@ package final class UserLifecycle: Sendable {
         let observers = observers(loop)
         for userID in lost {
             guard let erasedAt = known[userID] else { continue }
-            _ = try await observers.deleteData(ofUser: userID)
+            _ = try await observers.deleteData(ofUser: userID, erasedAt: erasedAt)
             try await loop.pool.write(RecordErasure(userID: userID, erasedAt: erasedAt))
         }
     }
@@ -74,9 +74,10 @@ package final class UserLifecycle: Sendable {
         }
 
         /// Deletes all data of a user. Returns `false` if a part of it is still pending.
-        package func deleteData(ofUser userID: Int64) async throws -> Bool {
+        package func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
             var isDone = true
-            for observer in observers where !(try await observer.deleteData(ofUser: userID)) { isDone = false }
+            for observer in observers
+            where !(try await observer.deleteData(ofUser: userID, erasedAt: erasedAt)) { isDone = false }
             return isDone
         }
     }

@@ -1,3 +1,4 @@
+package import FoundationEssentials
 package import Postgres
 
 /// The reactions of a feature to events of users.
@@ -11,7 +12,10 @@ package protocol UserObserver: Sendable {
     func record(_ failure: TokenFailure) async throws -> Bool
 
     /// Deletes all data of a user. Has no effect if there is none. Returns `false` if a part of it is still pending.
-    func deleteData(ofUser userID: Int64) async throws -> Bool
+    ///
+    /// - Parameter erasedAt: When the user was erased, by the database's clock, if PostgreSQL has lost it: a device or an account that came
+    ///   later stays. `nil` for now.
+    func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool
 }
 
 extension UserObserver {
@@ -22,5 +26,5 @@ extension UserObserver {
 
     package func record(_ failure: TokenFailure) async throws -> Bool { false }
 
-    package func deleteData(ofUser userID: Int64) async throws -> Bool { true }
+    package func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool { true }
 }
