@@ -81,3 +81,11 @@ CREATE TABLE pending_unlinks (
     CONSTRAINT pending_unlinks_lease_check CHECK ((lease IS NULL) = (lease_ends_at IS NULL))
 );
 CREATE INDEX pending_unlinks_next_attempt_at ON pending_unlinks (next_attempt_at);
+
+-- The users who were unlinked here lately: a server does not take the unlink for lost when PostgreSQL has lost commits (docs/accounts.md).
+-- Deleted after a day.
+CREATE TABLE requested_unlinks (
+    user_id                 bigint      PRIMARY KEY,
+    requested_at            timestamptz NOT NULL
+);
+CREATE INDEX requested_unlinks_requested_at ON requested_unlinks (requested_at);

@@ -29,6 +29,7 @@ package struct AccountFeature: Feature {
     private let vault: TokenVault?
     private let app: LoginApp
     private let counts = RefreshCounts()
+    private let knownUnlinks = Locked(RecentValues<Int64, KnownUnlink>(maximum: 20_000))
     private let loginCallbacks: LoginCallbacks
     /// The lines about logins that failed, which strangers can cause.
     private let loginFailures: RepeatedLine
@@ -46,6 +47,9 @@ package struct AccountFeature: Feature {
         loginFailures = RepeatedLine(server.logger)
         server.lifecycle.register { [webhooks] in AccountUserObserver(pool: $0.pool, webhooks: webhooks) }
         server.monitoring.register(AccountMonitoring(pool: server.background.pool, counts: counts).report)
+        server.lostCommits.register("unlinks") { [self] in
+            try await unlinker(server.background, .background).restore($0)
+        }
     }
 
     /// Returns the access tokens of accounts, with which other features call Kakao on an event loop.
@@ -87,6 +91,7 @@ package struct AccountFeature: Feature {
             pool: loop.pool,
             kakao: loop.kakao(budget),
             observers: server.lifecycle.observers(loop),
+            known: knownUnlinks,
             logger: server.logger
         )
     }
@@ -153,8 +158,8 @@ package struct AccountFeature: Feature {
     }
 
     package var retentions: [Retention] {
-        guard vault != nil else { return [] }
-        return [Retention("remove-old-logins", .delete { DeleteExpiredLoginResults(limit: $0) })]
+        [Retention("remove-old-unlinks", .delete { DeleteOldUnlinks(limit: $0) })]
+            + (vault == nil ? [] : [Retention("remove-old-logins", .delete { DeleteExpiredLoginResults(limit: $0) })])
     }
 }
 

@@ -2,6 +2,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Postgres
 import Server
 import ServiceTesting
 import TestSupport
@@ -184,6 +185,67 @@ import Testing
             service.kakao.sandbox.removeFaults()
             _ = try await service.logIn(7)
             #expect(try await service.database.count("pending_unlinks") == 0)
+            #expect(try await Self.state(service)[0] == "linked")
+        }
+    }
+
+    @Test(
+        "An unlink that PostgreSQL loses is stored again and carried out, unless the user has logged in since",
+        arguments: [false, true]
+    )
+    func lostByPostgres(hasLoggedIn: Bool) async throws {
+        try await withAccounts { service in
+            let database = service.database
+            _ = try await service.logIn(7)
+            try await database.pool.write("CREATE TABLE saved AS SELECT * FROM accounts")
+            Self.fail(service, path: "/v1/user/unlink", status: 503)
+            #expect(try await service.api.delete("/v1/accounts/7").status == 202)
+            service.kakao.sandbox.removeFaults()
+            try await database.pool.withTransaction { transaction in
+                for table in ["accounts", "pending_unlinks", "requested_unlinks", "former_devices"] {
+                    try await transaction.query("DELETE FROM \(table)")
+                }
+                try await transaction.query("INSERT INTO accounts SELECT * FROM saved")
+            }
+            if hasLoggedIn { _ = try await service.logIn(7) }
+            try await database.beginNewRun()
+            let lost = try await service.api.metrics().value("kakao_push_lost_commits_total", ["object": "unlinks"])
+            #expect(lost == (hasLoggedIn ? 0 : 1))
+            if hasLoggedIn {
+                #expect(try await Self.state(service)[0] == "linked")
+                #expect(try await database.count("pending_unlinks") == 0)
+            } else {
+                #expect(try await Self.state(service) == ["unlinked", JSONValue.null])
+                #expect(try await database.count("sender WHERE reason LIKE '%1 unlinks%'") == 1)
+                try await eventually("the user is unlinked at Kakao") {
+                    try await database.count("pending_unlinks") == 0
+                }
+                #expect(service.kakao.sandbox.stats.requests["/v1/user/unlink"] == 2)
+            }
+            // What is stored again is no further loss.
+            try await database.beginNewRun()
+            #expect(
+                try await service.api.metrics().value("kakao_push_lost_commits_total", ["object": "unlinks"]) == lost
+            )
+        }
+    }
+
+    @Test(
+        "A new run without a loss finds the unlinks, also those that are carried out",
+        arguments: ["operator", "user"]
+    )
+    func nothingLost(how: String) async throws {
+        try await withAccounts { service in
+            _ = try await service.logIn(7)
+            if how == "operator" {
+                #expect(try await service.api.delete("/v1/accounts/7").status == 204)
+            } else {
+                let token = try #require(service.kakao.sandbox.accessToken(of: 7))
+                #expect(try await service.api.with("Bearer \(token)").post("/v1/user/unlink").status == 200)
+            }
+            _ = try await service.logIn(7)
+            try await service.database.beginNewRun()
+            #expect(try await service.database.count("sender WHERE stopped_at IS NULL") == 1)
             #expect(try await Self.state(service)[0] == "linked")
         }
     }

@@ -436,7 +436,7 @@ import Testing
         )
         let claim = RefreshClaim(userID: 1, lease: id, appKey: .rest, sealed: sealed, attempts: 0, isVerified: true)
         let login = Login(userID: 1, appKey: .rest, refreshedBy: .server, issued: issued, isVerified: true)
-        let unlink = PendingUnlink(userID: 1, lease: id, attempts: 0)
+        let unlink = PendingUnlink(userID: 1, lease: id, attempts: 0, requestedAt: Date())
         let event = UserEvent(userID: 1, kind: .left, type: "t", happenedAt: now)
         return [
             StoreLogin(login: login, sealed: sealed),
@@ -464,7 +464,8 @@ import Testing
             StoreLoginResult(sha256: digest, request: nil, claim: nil, result: [1], lifetime: .seconds(1)),
             RedeemTicket(sha256: digest),
             DeleteExpiredLoginResults(limit: 1),
-            StorePendingUnlink(userID: 1, lease: id, duration: .seconds(1)),
+            StorePendingUnlink(userID: 1, requestedAt: nil, lease: id, duration: .seconds(1)),
+            RecordUnlink(userID: 1, requestedAt: now), FindLostUnlinks(unlinks: [1: now]), DeleteOldUnlinks(limit: 1),
             ClaimUnlink(lease: id, duration: .seconds(1)),
             PostponeUnlink(unlink: unlink, delay: .seconds(1)),
             DeletePendingUnlink(unlink: unlink),

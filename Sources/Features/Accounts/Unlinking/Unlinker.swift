@@ -3,6 +3,7 @@ import EventLoop
 import FoundationEssentials
 import HTTPServer
 import KakaoAPI
+import Locking
 import Logging
 import Postgres
 import Runtime
@@ -21,6 +22,8 @@ struct Unlinker: Sendable {
     let pool: PostgresPool
     let kakao: KakaoClient
     let observers: UserLifecycle.Observers
+    /// The unlinks of the last minutes, for the case that PostgreSQL loses them.
+    let known: Locked<RecentValues<Int64, KnownUnlink>>
     let logger: Logger
 
     /// Unlinks a user: deletes the tokens, withdraws the devices, and calls Kakao.
@@ -49,33 +52,78 @@ struct Unlinker: Sendable {
             guard let now = try await transaction.query(ReadTransactionTime()).first else {
                 throw PostgresError(.decoding)
             }
-            return try await observers.apply(
+            let unlink = KnownUnlink(requestedAt: now, isPending: false)
+            if kind == .left { try await transaction.query(RecordUnlink(userID: userID, requestedAt: now)) }
+            let actions = try await observers.apply(
                 [UserEvent(userID: userID, kind: kind, type: type, happenedAt: now)],
                 in: transaction
             )
+            return kind == .left ? actions + [{ [known] in known.withLock { $0.store(unlink, for: userID) } }] : actions
         }
         for action in actions { action() }
     }
 
     /// Stores an unlink and its consequences, and leases it. Returns `nil` if another request or server carries it out.
     private func store(_ userID: Int64) async throws -> PendingUnlink? {
-        let (claim, actions) = try await pool.withTransaction { transaction in
+        let (stored, actions) = try await pool.withTransaction { transaction in
             _ = try await transaction.query(LockUser(userID: userID)) as [Void]
-            let stored = try await transaction.query(
-                StorePendingUnlink(userID: userID, lease: .v7(), duration: Self.leaseDuration)
-            ).first
-            guard let stored else { throw PostgresError(.decoding) }
-            let event = UserEvent(
-                userID: userID,
-                kind: .left,
-                type: UserEvent.unlinkCall,
-                happenedAt: stored.requestedAt
+            return try await store(
+                StorePendingUnlink(userID: userID, requestedAt: nil, lease: .v7(), duration: Self.leaseDuration),
+                in: transaction
             )
-            let actions = try await observers.apply([event], in: transaction)
-            return (stored.isClaimed ? stored.unlink : nil, actions)
         }
         for action in actions { action() }
-        return claim
+        keep(stored.unlink, isPending: true)
+        return stored.isClaimed ? stored.unlink : nil
+    }
+
+    private func store(
+        _ statement: StorePendingUnlink,
+        in transaction: PostgresTransaction
+    ) async throws -> (StorePendingUnlink.Row, [@Sendable () -> Void]) {
+        guard let stored = try await transaction.query(statement).first else { throw PostgresError(.decoding) }
+        return (stored, try await observers.apply([stored.unlink.event], in: transaction))
+    }
+
+    /// Keeps an unlink for the case that PostgreSQL loses it.
+    private func keep(_ unlink: PendingUnlink, isPending: Bool) {
+        let known = KnownUnlink(requestedAt: unlink.requestedAt, isPending: isPending)
+        self.known.withLock { $0.store(known, for: unlink.userID) }
+    }
+
+    /// Compares the known unlinks with the database, which may have lost them, and stores them again with their consequences. Kakao is
+    /// called in the background about those that it has not confirmed.
+    ///
+    /// - Parameter report: Records the number of unlinks that are missing.
+    func restore(_ report: LostCommits.Report) async throws {
+        let known = known.withLock { $0.all }
+        guard !known.isEmpty else { return }
+        let lost = try await pool.read(FindLostUnlinks(unlinks: known.mapValues(\.requestedAt)))
+        try await report(lost.count, [])
+        for userID in lost {
+            guard let unlink = known[userID] else { continue }
+            let actions = try await pool.withTransaction { transaction in
+                _ = try await transaction.query(LockUser(userID: userID)) as [Void]
+                // The user may have logged in since.
+                let find = FindLostUnlinks(unlinks: [userID: unlink.requestedAt])
+                guard try await !transaction.query(find).isEmpty else { return [@Sendable () -> Void]() }
+                guard unlink.isPending else {
+                    try await transaction.query(RecordUnlink(userID: userID, requestedAt: unlink.requestedAt))
+                    return try await observers.apply([unlink.event(of: userID)], in: transaction)
+                }
+                // The lease has ended at once, so that the worker carries it out.
+                return try await store(
+                    StorePendingUnlink(
+                        userID: userID,
+                        requestedAt: unlink.requestedAt,
+                        lease: .v7(),
+                        duration: .zero
+                    ),
+                    in: transaction
+                ).1
+            }
+            for action in actions { action() }
+        }
     }
 
     /// Calls Kakao for an unlink that is leased.
@@ -101,6 +149,7 @@ struct Unlinker: Sendable {
                     metadata: ["user_id": "\(unlink.userID)", "kakao": "\(error)"]
                 )
                 try await pool.write(DeletePendingUnlink(unlink: unlink))
+                keep(unlink, isPending: false)
                 throw Problem(error, about: "the unlink", isIdempotent: true)
             }
         }
@@ -108,6 +157,7 @@ struct Unlinker: Sendable {
             // The user has logged in during the call, and Kakao may have unlinked the new login. Its first use shows it.
             try await pool.write(ExpireAccessToken(userID: unlink.userID, pause: .zero))
         }
+        keep(unlink, isPending: false)
         return true
     }
 
@@ -135,17 +185,39 @@ struct Unlinker: Sendable {
     }
 }
 
+/// An unlink that this server has stored or carried out.
+struct KnownUnlink: Sendable {
+    /// By the database's clock.
+    let requestedAt: Date
+    /// Whether Kakao may yet have to be called, as far as this server knows.
+    let isPending: Bool
+
+    fileprivate func event(of userID: Int64) -> UserEvent {
+        UserEvent(userID: userID, kind: .left, type: UserEvent.unlinkCall, happenedAt: requestedAt)
+    }
+}
+
 /// A pending unlink, leased by this server.
 struct PendingUnlink: Sendable {
     let userID: Int64
     let lease: UUID
     let attempts: Int
+    let requestedAt: Date
 }
 
 extension PendingUnlink {
+    fileprivate static let columns: SQL = "pending.user_id, pending.lease, pending.attempts, pending.requested_at"
+
     fileprivate init(_ column: inout ColumnCursor) throws {
-        try self.init(userID: column.next(), lease: column.next(), attempts: Int(column.next(Int32.self)))
+        try self.init(
+            userID: column.next(),
+            lease: column.next(),
+            attempts: Int(column.next(Int32.self)),
+            requestedAt: column.next()
+        )
     }
+
+    fileprivate var event: UserEvent { KnownUnlink(requestedAt: requestedAt, isPending: true).event(of: userID) }
 }
 
 extension KakaoError {
@@ -174,8 +246,19 @@ extension KakaoError {
 /// is the new one.
 struct StorePendingUnlink: PostgresStatement {
     static let sql: SQL = """
+        WITH request AS MATERIALIZED (
+            SELECT COALESCE($4, clock_timestamp()) AS requested_at
+        ),
+        recorded AS (
+            INSERT INTO requested_unlinks AS recorded (user_id, requested_at)
+            SELECT $1, requested_at
+            FROM request
+            ON CONFLICT (user_id) DO UPDATE
+            SET requested_at = GREATEST(recorded.requested_at, excluded.requested_at)
+        )
         INSERT INTO pending_unlinks AS pending (user_id, requested_at, lease, lease_ends_at)
-        VALUES ($1, clock_timestamp(), $2, now() + make_interval(secs => $3))
+        SELECT $1, requested_at, $2, now() + make_interval(secs => $3)
+        FROM request
         ON CONFLICT (user_id) DO UPDATE
         SET requested_at = excluded.requested_at,
             lease = CASE WHEN pending.lease_ends_at > now() THEN pending.lease ELSE excluded.lease END,
@@ -183,17 +266,86 @@ struct StorePendingUnlink: PostgresStatement {
                 WHEN pending.lease_ends_at > now() THEN pending.lease_ends_at
                 ELSE excluded.lease_ends_at
             END
-        RETURNING user_id, lease, attempts, requested_at, lease = $2
+        RETURNING \(PendingUnlink.columns), lease = $2
         """
 
     let userID: Int64
+    /// `nil` for now.
+    let requestedAt: Date?
     let lease: UUID
     let duration: Duration
 
-    var parameters: [PostgresValue] { [.int64(userID), .uuid(lease), .float64(duration.inSeconds)] }
-    static func decode(_ row: PostgresRow) throws -> (unlink: PendingUnlink, requestedAt: Date, isClaimed: Bool) {
-        try row.decode { try (PendingUnlink(&$0), $0.next(), $0.next()) }
+    var parameters: [PostgresValue] {
+        [.int64(userID), .uuid(lease), .float64(duration.inSeconds), .timestamp(requestedAt)]
     }
+
+    static func decode(_ row: PostgresRow) throws -> (unlink: PendingUnlink, isClaimed: Bool) {
+        try row.decode { try (PendingUnlink(&$0), $0.next()) }
+    }
+}
+
+/// Records when a user was unlinked.
+struct RecordUnlink: PostgresStatement {
+    static let sql: SQL = """
+        INSERT INTO requested_unlinks AS recorded (user_id, requested_at)
+        VALUES ($1, $2)
+        ON CONFLICT (user_id) DO UPDATE
+        SET requested_at = GREATEST(recorded.requested_at, excluded.requested_at)
+        """
+
+    let userID: Int64
+    let requestedAt: Date
+
+    var parameters: [PostgresValue] { [.int64(userID), .timestamp(requestedAt)] }
+}
+
+/// Finds the users whose unlink is not recorded, except those who have logged in since.
+struct FindLostUnlinks: PostgresStatement {
+    static let sql: SQL = """
+        SELECT user_id
+        FROM unnest($1::bigint[], $2::timestamptz[]) AS given (user_id, requested_at)
+        WHERE NOT EXISTS (
+                SELECT 1
+                FROM requested_unlinks AS recorded
+                WHERE recorded.user_id = given.user_id
+                    AND recorded.requested_at >= given.requested_at
+            )
+            AND NOT EXISTS (
+                SELECT 1
+                FROM accounts
+                WHERE accounts.user_id = given.user_id
+                    AND linked_at > given.requested_at
+            )
+        ORDER BY user_id
+        """
+
+    /// When users were unlinked.
+    let unlinks: [Int64: Date]
+
+    var parameters: [PostgresValue] {
+        let unlinks = Array(unlinks)
+        return [.int64s(unlinks.map(\.key)), .timestamps(unlinks.map(\.value))]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+}
+
+/// Deletes up to `limit` records of unlinks of more than a day ago. Skips rows that another server is deleting.
+struct DeleteOldUnlinks: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM requested_unlinks
+        WHERE user_id IN (
+            SELECT user_id
+            FROM requested_unlinks
+            WHERE requested_at < now() - interval '1 day'
+            LIMIT $1
+            FOR UPDATE SKIP LOCKED
+        )
+        """
+
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
 }
 
 /// Leases the unlink that has been due for the longest time.
@@ -213,7 +365,7 @@ struct ClaimUnlink: PostgresStatement {
             lease_ends_at = now() + make_interval(secs => $2)
         FROM due
         WHERE pending.user_id = due.user_id
-        RETURNING pending.user_id, lease, attempts
+        RETURNING \(PendingUnlink.columns)
         """
 
     let lease: UUID
