@@ -44,6 +44,8 @@ actor WebhookDeliverer: Service {
         /// The number of the claim, by which the end of a request knows whether it still counts.
         let number: Int
         let lease: UUID
+        /// The run of PostgreSQL that the positions belong to.
+        let run: String
         var condition: EndpointCondition
         /// The new state and error that are still to be stored; `nil` if there are none.
         var unstored: EndpointChange?
@@ -166,11 +168,12 @@ actor WebhookDeliverer: Service {
     private func claim() async throws {
         guard let lease = work.lease else { return }
         _ = try await work.reclaimExpired()
-        guard let (status, positions) = try await store.claim(under: lease.id), work.holds(lease) else { return }
+        guard let (status, positions, run) = try await store.claim(under: lease.id), work.holds(lease) else { return }
         claims += 1
         delivery = Claim(
             number: claims,
             lease: lease.id,
+            run: run,
             condition: EndpointCondition(
                 status,
                 firstProbe: intervals.firstProbe,
@@ -198,6 +201,15 @@ actor WebhookDeliverer: Service {
         delivery = nil
         notices.setDelivering(false)
         admitWaiting()
+    }
+
+    /// Claims the endpoint again, and so reads from where to deliver: in a new run, PostgreSQL may have lost that events were delivered, and
+    /// the events. It gives the ids of lost transactions to others, which may be below the positions in memory.
+    nonisolated func readPositionsAgain() {
+        loop.execute {
+            self.assumeIsolated { $0.stopDelivering() }
+            self.notices.signal(.endpoint).send()
+        }
     }
 
     /// Begins a step of a worker. Returns `false` if this server does not deliver.
@@ -386,11 +398,11 @@ actor WebhookDeliverer: Service {
             delivery?.positions[source.name] = event.position
             if loop.now >= stored.at + Self.storeInterval {
                 stored = (event.position, loop.now)
-                try await move(source, to: event.position, claim.lease)
+                try await move(source, to: event.position, claim)
             }
         }
-        guard let end = delivery?.positions[source.name] else { return nil }
-        if end != stored.position { try await move(source, to: end, claim.lease) }
+        guard delivery?.number == claim.number, let end = delivery?.positions[source.name] else { return nil }
+        if end != stored.position { try await move(source, to: end, claim) }
         guard events.count < Self.eventsPerPage else { return .zero }
         let isActive = hasChanged || !events.isEmpty
         let poll = isActive ? Self.firstPoll : delivery?.polls[source.name].map { $0 * 2 }
@@ -411,8 +423,8 @@ actor WebhookDeliverer: Service {
         return Array((events.first?.position == start ? events.dropFirst() : events[...]).prefix(Self.eventsPerPage))
     }
 
-    private func move(_ source: WebhookSource, to position: WebhookPosition, _ lease: UUID) async throws {
-        let move = MoveCursor(source: source.name, position: position, lease: lease)
+    private func move(_ source: WebhookSource, to position: WebhookPosition, _ claim: Claim) async throws {
+        let move = MoveCursor(source: source.name, position: position, lease: claim.lease, run: claim.run)
         guard try await store.pool.write(move) == 0 else { return }
         stopDelivering()
         work.renewLeaseNow()

@@ -117,6 +117,7 @@ package struct WebhookFeature: Feature {
             outcomes: outcomes.on(background.loop),
             logger: logger
         )
+        server.lostCommits.onNewRun(deliverer.readPositionsAgain)
         return [deliverer, endpoint.notices.worker(logger: logger)] + deliverer.workers(pace: server.pace)
     }
 

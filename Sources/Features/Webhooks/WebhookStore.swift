@@ -36,12 +36,13 @@ struct WebhookStore: Sendable {
 
     /// Takes the endpoint under a lease, unless another server has it.
     ///
-    /// - Returns: The stored state of the endpoint, and the cursors of the sources; `nil` if another server delivers.
-    func claim(under lease: UUID) async throws -> (EndpointStatus, [String: WebhookPosition])? {
+    /// - Returns: The stored state of the endpoint, the cursors of the sources, and the run of PostgreSQL that they belong to; `nil` if
+    ///   another server delivers.
+    func claim(under lease: UUID) async throws -> (EndpointStatus, [String: WebhookPosition], run: String)? {
         try await pool.withTransaction { transaction in
-            guard let status = try await transaction.query(ClaimEndpoint(lease: lease)).first else { return nil }
+            guard let (status, run) = try await transaction.query(ClaimEndpoint(lease: lease)).first else { return nil }
             let cursors = try await transaction.query(ListCursors())
-            return (status, Dictionary(uniqueKeysWithValues: cursors.map { ($0.source, $0.position) }))
+            return (status, Dictionary(uniqueKeysWithValues: cursors.map { ($0.source, $0.position) }), run)
         }
     }
 
@@ -70,13 +71,13 @@ extension WebhookStore: WorkStore {
     func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> Int {
         try await transaction.query(ReleaseEndpoint(leases: leases))
     }
-}
 
     /// A webhook may be delivered twice.
     func presumeUnfinished(in transaction: PostgresTransaction) async throws {}
 
     /// No claim is written to a file.
     func isStored(_ claim: ClaimFile.Claim) async throws -> Bool? { nil }
+}
 
 // MARK: Statements
 
@@ -150,8 +151,8 @@ struct DeleteOtherCursors: PostgresStatement {
     var parameters: [PostgresValue] { [.texts(sources.map(\.name))] }
 }
 
-/// Takes the endpoint under a valid lease, also if that was done before and the response was lost. Returns its state; no row if
-/// another server has it.
+/// Takes the endpoint under a valid lease, also if that was done before and the response was lost. Returns its state and the run of
+/// PostgreSQL; no row if another server has it.
 struct ClaimEndpoint: PostgresStatement {
     static let sql: SQL = """
         WITH lease AS MATERIALIZED (
@@ -166,13 +167,16 @@ struct ClaimEndpoint: PostgresStatement {
         FROM lease
         WHERE endpoint.lease IS NULL
             OR endpoint.lease = lease.id
-        RETURNING endpoint.state
+        RETURNING endpoint.state, database_run()
         """
 
     let lease: UUID
 
     var parameters: [PostgresValue] { [.uuid(lease)] }
-    static func decode(_ row: PostgresRow) throws -> EndpointStatus { try EndpointStatus(row.decode(String.self)) }
+    static func decode(_ row: PostgresRow) throws -> (EndpointStatus, run: String) {
+        let (state, run) = try row.decode(String.self, String.self)
+        return (try EndpointStatus(state), run)
+    }
 }
 
 /// Releases the endpoint, if one of these leases has it.
@@ -248,7 +252,8 @@ struct ListCursors: PostgresStatement {
     }
 }
 
-/// Stores how far a source is delivered, if a lease has the endpoint.
+/// Stores how far a source is delivered, if a lease has the endpoint, and the position is of the present run of PostgreSQL: another run may
+/// have lost transactions, and then it gives their ids to others.
 struct MoveCursor: PostgresStatement {
     static let sql: SQL = """
         UPDATE webhook_cursors
@@ -256,14 +261,16 @@ struct MoveCursor: PostgresStatement {
             key = $3
         WHERE source = $1
             AND EXISTS (SELECT 1 FROM webhook_endpoint WHERE lease = $4)
+            AND database_run() = $5
         """
 
     let source: String
     let position: WebhookPosition
     let lease: UUID
+    let run: String
 
     var parameters: [PostgresValue] {
-        [.text(source), .text(position.xid), .text(position.key), .uuid(lease)]
+        [.text(source), .text(position.xid), .text(position.key), .uuid(lease), .text(run)]
     }
 }
 

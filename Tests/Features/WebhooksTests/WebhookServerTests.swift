@@ -91,6 +91,39 @@ import Testing
         }
     }
 
+    @Test(
+        "After a loss of commits, an event is delivered although its transaction has the id of a lost one that was delivered"
+    )
+    func lostTransactions() async throws {
+        try await withWebhooks { service in
+            let database = service.database
+            try await service.api.linkCallback("1")
+            _ = try await service.kakao.webhooks(.linkCallbackReceived, count: 1)
+            let first = try await database.text("SELECT event_xid::text FROM link_callbacks")
+            try await eventually("the cursor is stored") {
+                try await database.count("webhook_cursors WHERE xid::text = '\(first)'") == 1
+            }
+            try await database.pool.write("CREATE TABLE saved AS SELECT * FROM webhook_cursors")
+            for number in 2...3 { try await service.api.linkCallback("\(number)") }
+            _ = try await service.kakao.webhooks(.linkCallbackReceived, count: 3)
+            try await eventually("the cursor is stored") {
+                try await database.count("webhook_cursors WHERE xid > '\(first)'::xid8 AND source = 'callbacks'") == 1
+            }
+            // The second callback is lost, and another transaction has its id.
+            try await database.pool.withTransaction { transaction in
+                try await transaction.query("DELETE FROM link_callbacks WHERE key = '3'")
+                try await transaction.query(
+                    "UPDATE link_callbacks SET key = '4', id = gen_random_uuid() WHERE key = '2'"
+                )
+                try await transaction.query("DELETE FROM webhook_cursors")
+                try await transaction.query("INSERT INTO webhook_cursors SELECT * FROM saved")
+            }
+            try await database.beginNewRun()
+            let callbacks = try await service.kakao.webhooks(.linkCallbackReceived, count: 4)
+            #expect(callbacks.map { $0["resource_id"] } == ["1", "2", "3", "4"])
+        }
+    }
+
     @Test("An event waits for older transactions, which the lag shows")
     func olderTransaction() async throws {
         try await withWebhooks { service in

@@ -529,7 +529,7 @@ import Testing
             StoreCursors(sources: [source]), DeleteOtherCursors(sources: [source]), ClaimEndpoint(lease: id),
             ReleaseEndpoint(leases: [id]), RenewWebhookLease(id: id, duration: .seconds(1)),
             FindOpenEndpoint(lease: id), FindOrphanedEndpointLeases(), ListCursors(),
-            MoveCursor(source: "a", position: position, lease: id), ReadEndpoint(),
+            MoveCursor(source: "a", position: position, lease: id, run: "a"), ReadEndpoint(),
             RecordEndpoint(lease: id, change: EndpointChange(status: .failing, error: "a")), RestoreEndpoint(),
             StoreMark(), DeleteOldMarks(),
             StoreFailedWebhook(message: message, attempt: attempt, wait: .seconds(1)), ListDueWebhooks(limit: 1),
