@@ -56,6 +56,8 @@ actor MessageSender: Service {
     private var known = KnownReceivers()
     /// Whether nothing is sent because `known` is being compared with the database.
     private var isRestoring = false
+    /// The number of comparisons that have begun: what was claimed before one may be lost.
+    private var restorations = 0
     private var isStopping = false
     private var whenIdle: CheckedContinuation<Void, Never>?
     /// Whether there was anything to do for any server when the lease was last renewed.
@@ -208,6 +210,7 @@ actor MessageSender: Service {
     /// - Parameter report: Records how many results are missing.
     func restoreReceivers(_ report: LostCommits.Report) async throws {
         isRestoring = true
+        restorations += 1
         defer {
             isRestoring = false
             searchNow()
@@ -274,6 +277,7 @@ actor MessageSender: Service {
             }
             requests = 1
         }
+        let restorations = restorations
         let claimed = try await store.claim(requests: requests, under: lease.id)
         if let last = claimed.last(where: { $0.claim.position >= 0 }) { await work.write(last.claim.id, under: lease) }
         guard work.holds(lease) else {
@@ -285,7 +289,7 @@ actor MessageSender: Service {
             for claim in batch.receivers { work.track(claim.id) }
             ready.append(batch)
         }
-        if isRestoring { releaseReady() }
+        if isRestoring || restorations != self.restorations { releaseReady() }
         work.progress.recordSuccess()
         return !claimed.isEmpty
     }

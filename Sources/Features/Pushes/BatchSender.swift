@@ -53,6 +53,8 @@ actor BatchSender: Service {
     var known = KnownBatches()
     /// Whether nothing is sent because `known` is being compared with the database.
     private var isRestoring = false
+    /// The number of comparisons that have begun: what was claimed before one may be lost.
+    private var restorations = 0
     private var isStopping = false
     private var whenIdle: CheckedContinuation<Void, Never>?
 
@@ -238,6 +240,7 @@ actor BatchSender: Service {
     /// - Parameter report: Records how many results are missing.
     func restoreBatches(_ report: LostCommits.Report) async throws {
         isRestoring = true
+        restorations += 1
         defer { isRestoring = false }
         // Their claims may be lost.
         for push in pushes.values { release(push) }
@@ -407,12 +410,14 @@ actor BatchSender: Service {
         let shares = shares(at: now)
         guard !shares.isEmpty else { return false }
         for (push, _) in shares { push.splitsAtClaim = push.splits }
+        let restorations = restorations
         let claimed = try await store.claim(
             shares.map { BatchStore.Share(pushID: $0.push.push.id, batches: $0.batches) },
             lease: lease.id
         )
         if let last = claimed.batches.last { await work.write(last.id, under: lease) }
         guard enqueue(claimed, under: lease) else { return false }
+        if isRestoring || restorations != self.restorations { for (push, _) in shares { release(push) } }
         let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
         for (push, batches) in shares {
             let id = push.push.id
@@ -442,7 +447,6 @@ actor BatchSender: Service {
             work.track(claim.id)
             self.claimed += 1
         }
-        if isRestoring { for push in pushes.values { release(push) } }
         // The message was rejected while these batches were being claimed.
         for push in ready where push.splits != push.splitsAtClaim && push.isMessageInDoubt { release(push) }
         return true

@@ -9,6 +9,8 @@ package final class UserLifecycle: Sendable {
     private let observers = Locked<[@Sendable (LoopServices) -> any UserObserver]>([])
     /// When users were erased in the last minutes, as PostgreSQL has confirmed.
     private let erasures = Locked(RecentValues<Int64, Date>(maximum: 20_000))
+    /// The users whose lost erasure is recorded again, and has yet to be carried out.
+    private let unfinishedErasures = Locked<Set<Int64>>([])
 
     package init() {}
 
@@ -39,10 +41,17 @@ package final class UserLifecycle: Sendable {
         let lost = try await loop.pool.read(FindLostErasures(erasures: known))
         try await report(lost.count, [])
         let observers = observers(loop)
-        for userID in lost {
-            guard let erasedAt = known[userID] else { continue }
-            _ = try await observers.deleteData(ofUser: userID, erasedAt: erasedAt)
-            try await loop.pool.write(RecordErasure(userID: userID, erasedAt: erasedAt))
+        let users = unfinishedErasures.withLock { users in
+            users.formUnion(lost)
+            return users.sorted()
+        }
+        for userID in users {
+            if let erasedAt = known[userID] {
+                // Recorded first: another server then stores nothing of the user again that is not deleted here.
+                try await loop.pool.write(RecordErasure(userID: userID, erasedAt: erasedAt))
+                _ = try await observers.deleteData(ofUser: userID, erasedAt: erasedAt)
+            }
+            unfinishedErasures.withLock { _ = $0.remove(userID) }
         }
     }
 
