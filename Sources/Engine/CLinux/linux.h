@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -24,6 +25,16 @@ static inline struct epoll_event clinux_epoll_event(uint32_t events, uint64_t ta
     event.events = events;
     event.data.u64 = tag;
     return event;
+}
+
+// The number of processors on which the calling thread may run, or -1. `cpu_set_t` is declared under _GNU_SOURCE only.
+static inline long clinux_allowed_processors(void) {
+    unsigned long mask[128];
+    long size = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+    if (size < 0) return -1;
+    long count = 0;
+    for (unsigned long i = 0; i < (unsigned long)size / sizeof mask[0]; i++) count += __builtin_popcountl(mask[i]);
+    return count;
 }
 
 static inline uint64_t clinux_epoll_tag(const struct epoll_event *event) {

@@ -1,14 +1,18 @@
 import CLinux
 import Glibc
 
-/// The event loops of a process, one per core.
+/// The event loops of a process, one for each processor that it may use.
 package final class EventLoopGroup: Sendable {
     package let loops: [EventLoop]
 
-    /// The number of online processors.
-    package static var coreCount: Int {
-        max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
-    }
+    /// The number of processors that this process may use: those that its affinity allows, or the CPU quota of its cgroups
+    /// if that is less, rounded up.
+    package static let coreCount: Int = {
+        let allowed = clinux_allowed_processors()
+        let online = allowed > 0 ? Int(allowed) : Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        let quota = ProcessorQuota().processors.map { Int($0.rounded(.up)) }
+        return max(1, min(online, quota ?? online))
+    }()
 
     /// Creates and starts the loops.
     ///
