@@ -172,12 +172,29 @@ package func withDatabaseAndKakao(
 }
 
 /// Runs `body` with a PostgreSQL server that the test may stop, its URL, and a sandbox.
+///
+/// - Parameter settings: Settings of PostgreSQL.
 package func withClusterAndKakao(
+    _ settings: [String: String] = [:],
     _ body: (PostgresCluster, String, TestKakao) async throws -> Void
 ) async throws {
     try await Slots.servers.with {
-        try await TestCluster.with { cluster, url in
+        try await TestCluster.with(settings) { cluster, url in
             try await TestKakao.with { kakao in try await body(cluster, url, kakao) }
+        }
+    }
+}
+
+/// Runs `body` with a PostgreSQL server, a standby of it, and a sandbox.
+///
+/// - Parameter isSynchronous: Whether commits wait for the standby.
+package func withStandbyAndKakao(
+    isSynchronous: Bool = false,
+    _ body: (TestPair, TestKakao) async throws -> Void
+) async throws {
+    try await Slots.servers.with {
+        try await TestCluster.withStandby(isSynchronous: isSynchronous) { pair in
+            try await TestKakao.with { kakao in try await body(pair, kakao) }
         }
     }
 }

@@ -5,8 +5,8 @@
 package struct PostgresError: Error, Sendable, Equatable {
     /// The kind of a failure. The raw values are stable, so that programs can act on them.
     package enum Code: String, Sendable {
-        /// No connection can be used: the last attempt to connect failed, or the pool or session has ended. Nothing was
-        /// sent.
+        /// No connection can be used: the last attempt to connect failed, the server accepts no changes (SQLSTATE 25006), or
+        /// the pool or session has ended. Nothing was changed.
         case unavailable
         /// The connection was lost. If the statement had been sent, a write may have been committed.
         case connectionLost
@@ -31,6 +31,10 @@ package struct PostgresError: Error, Sendable, Equatable {
         /// Nothing was sent.
         case unsuitable
     }
+
+    /// The SQLSTATE of a change in a read-only transaction. Unless the transaction was made read-only on purpose, the server
+    /// accepts no changes.
+    package static let readOnlyTransaction = "25006"
 
     package private(set) var code: Code
     /// The five-character error code of PostgreSQL (PostgreSQL manual, Appendix A).

@@ -1,24 +1,46 @@
 import EventLoop
 import Net
 
+/// An address of the database: what a single attempt to connect is for.
+struct PostgresAddress: Hashable, Sendable {
+    /// The host as the connection string names it: a name, for which a certificate is verified, an address, or a directory
+    /// of Unix sockets. `nil` for libpq's default directory.
+    var host: String?
+    /// The numeric address; `nil` for a directory.
+    var hostaddr: String?
+    /// `nil` for libpq's default port.
+    var port: String?
+}
+
+extension PostgresAddress: CustomStringConvertible {
+    /// The address in libpq's words.
+    var description: String {
+        let name = host.map { "\"\($0)\"" } ?? hostaddr.map { "\"\($0)\"" } ?? "the default socket"
+        let number = hostaddr.flatMap { $0 == host || host == nil ? nil : " (\($0))" } ?? ""
+        return name + number + (port.map { ", port \($0)" } ?? "")
+    }
+}
+
 extension PostgresSettings {
-    /// Calls `body` on `loop`, possibly before this returns, with the numeric addresses of each host: none for a directory
-    /// of Unix sockets, `nil` for an unknown name. Fails if no host is known.
+    /// Calls `body` on `loop`, possibly before this returns, with the addresses of all hosts, in the order of the
+    /// connection string. An unknown host is left out. Fails if no host is known.
     ///
     /// libpq would resolve the hosts in `PQconnectStart` and block. Names are looked up each time, since a failover
     /// may have moved them.
-    static func resolve(
-        _ hosts: [String],
+    func resolve(
         on loop: EventLoop,
-        _ body: @escaping @Sendable (Swift.Result<[[String]?], PostgresError>) -> Void
+        _ body: @escaping @Sendable (Swift.Result<[PostgresAddress], PostgresError>) -> Void
     ) {
-        let names = Set(hosts.filter { addressesWithoutLookUp(of: $0) == nil })
-        guard !names.isEmpty else { return body(.success(hosts.map(addressesWithoutLookUp))) }
+        let hosts = hosts
+        let names = Set(hosts.compactMap(\.nameToLookUp))
+        guard !names.isEmpty else { return body(.success(hosts.map(\.withoutLookUp))) }
         NameResolver.system.refreshAddresses(of: names, on: loop) { found in
-            let addresses = hosts.map { host in
-                addressesWithoutLookUp(of: host) ?? (try? found[host]?.get())?.map(\.host)
+            let addresses = hosts.flatMap { host -> [PostgresAddress] in
+                guard let name = host.nameToLookUp else { return [host.withoutLookUp] }
+                guard case .success(let found) = found[name] else { return [] }
+                return found.map { PostgresAddress(host: name, hostaddr: $0.host, port: host.port) }
             }
-            guard addresses.contains(where: { $0 != nil }) else {
+            guard !addresses.isEmpty else {
                 let failures = found.values.compactMap {
                     if case .failure(let failure) = $0 { "\(failure)" } else { nil }
                 }
@@ -27,11 +49,20 @@ extension PostgresSettings {
             body(.success(addresses))
         }
     }
+}
 
-    /// Returns the addresses of a host that needs no look-up; `nil` for a name.
-    static func addressesWithoutLookUp(of host: String) -> [String]? {
+extension PostgresAddress {
+    /// The host, if it is a name without an address.
+    fileprivate var nameToLookUp: String? {
+        guard hostaddr == nil, let host, !host.isEmpty else { return nil }
         // A directory of Unix sockets. "@" is the abstract namespace (libpq manual, "host").
-        if host.isEmpty || host.hasPrefix("/") || host.hasPrefix("@") { return [] }
-        return SocketAddress(host) == nil ? nil : [host]
+        if host.hasPrefix("/") || host.hasPrefix("@") { return nil }
+        return SocketAddress(host) == nil ? host : nil
+    }
+
+    /// The address of a host that needs no look-up.
+    fileprivate var withoutLookUp: PostgresAddress {
+        guard hostaddr == nil, let host, SocketAddress(host) != nil else { return self }
+        return PostgresAddress(host: host, hostaddr: host, port: port)
     }
 }

@@ -1,6 +1,7 @@
 import CLibpq
 import EventLoop
 import Glibc
+import Locking
 
 /// The connection settings of a database.
 ///
@@ -8,8 +9,9 @@ import Glibc
 ///
 /// The printed form contains only a short list of the connection string's parameters, without the password.
 package struct PostgresSettings: Sendable {
-    /// The timeout of an attempt to connect, including host name look-ups and handshakes.
-    package var connectTimeout: Duration = .seconds(5)
+    /// The timeout of an attempt to connect to one address, including handshakes, and of the look-up of host names before
+    /// it. `connect_timeout` of the connection string overrides it. Short, since it passes before the next address is tried.
+    package var connectTimeout: Duration = .seconds(3)
     /// The time after which the server cancels a statement; `nil` for no limit. If the server does not respond at all,
     /// the client drops the connection ``answerGrace`` later.
     package var statementTimeout: Duration? = .seconds(5)
@@ -50,6 +52,9 @@ package struct PostgresSettings: Sendable {
     /// not know their length. A read with several conditions has more than one possible plan.
     var plansOnce = false
 
+    /// What the connections with these settings, and with copies of them, know of the addresses.
+    let addresses = Locked(AddressPreferences())
+
     /// The parameters of the connection string, as libpq parsed them.
     private(set) var connection: [String: String]
 
@@ -81,14 +86,34 @@ package struct PostgresSettings: Sendable {
                 detail: "the value of the parameter \(keyword) must be one of \(values.joined(separator: ", "))"
             )
         }
+        // libpq waits forever for 0, and never less than 2 s (libpq manual, "connect_timeout").
+        if let seconds = connection["connect_timeout"].flatMap({ Int32($0) }), seconds > 0 {
+            connectTimeout = .seconds(max(2, seconds))
+        }
     }
 
-    /// The hosts to try, in order: names, addresses, or directories of Unix sockets. Empty for libpq's default
-    /// directory, and if the connection string has addresses (`hostaddr`).
-    var hostsToResolve: [String] {
-        guard connection["hostaddr"] == nil else { return [] }
-        let hosts = connection["host"] ?? Self.environment("PGHOST") ?? ""
-        return hosts.isEmpty ? [] : hosts.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+    /// The hosts to try, in order. A single one without a host or an address stands for libpq's defaults, and for lists
+    /// that do not match, which libpq reports.
+    var hosts: [PostgresAddress] {
+        func list(_ keyword: String, _ variable: String) -> [String] {
+            let list = connection[keyword] ?? Self.environment(variable) ?? ""
+            return list.isEmpty ? [] : list.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+        }
+        let names = list("host", "PGHOST")
+        let numeric = list("hostaddr", "PGHOSTADDR")
+        let ports = list("port", "PGPORT")
+        let count = max(1, numeric.isEmpty ? names.count : numeric.count)
+        guard numeric.isEmpty || names.isEmpty || names.count == count, ports.count <= 1 || ports.count == count else {
+            return [PostgresAddress()]
+        }
+        return (0..<count).map { index in
+            let address = index < numeric.count ? numeric[index] : ""
+            return PostgresAddress(
+                host: index < names.count ? names[index] : nil,
+                hostaddr: address.isEmpty ? nil : address,
+                port: ports.count > 1 ? ports[index] : ports.first
+            )
+        }
     }
 
     /// Whether the connection string names more than one host. One of them may be the primary after a failover.
@@ -130,9 +155,8 @@ package struct PostgresSettings: Sendable {
 
     /// Returns the keywords and values for `PQconnectStartParams`.
     ///
-    /// - Parameter addresses: The numeric addresses of each of ``hostsToResolve``: none for a directory, `nil` for an
-    ///   unknown name, which is left out. A host with several addresses is listed once for each, as libpq requires.
-    func parameters(addresses: [[String]?]) -> [(keyword: String, value: String)] {
+    /// - Parameter address: One of the addresses of ``resolve(on:_:)``, the only one that libpq tries.
+    func parameters(_ address: PostgresAddress) -> [(keyword: String, value: String)] {
         var parameters = [
             "application_name": applicationName,
             // GSSAPI encryption would make libpq call Kerberos servers and block the loop.
@@ -148,23 +172,9 @@ package struct PostgresSettings: Sendable {
         if hasSeveralHosts, parameters["target_session_attrs"] == nil, Self.environment("PGTARGETSESSIONATTRS") == nil {
             parameters["target_session_attrs"] = "primary"
         }
-        if addresses.contains(where: { $0?.isEmpty == false }) {
-            let ports = (connection["port"] ?? "").split(separator: ",", omittingEmptySubsequences: false)
-            var hosts: [String] = []
-            var numeric: [String] = []
-            var repeatedPorts: [String] = []
-            for (index, (host, found)) in zip(hostsToResolve, addresses).enumerated() {
-                guard let found else { continue }
-                for address in found.isEmpty ? [""] : found {
-                    hosts.append(host)
-                    numeric.append(address)
-                    if ports.count > 1, index < ports.count { repeatedPorts.append(String(ports[index])) }
-                }
-            }
-            parameters["host"] = hosts.joined(separator: ",")
-            parameters["hostaddr"] = numeric.joined(separator: ",")
-            if ports.count > 1 { parameters["port"] = repeatedPorts.joined(separator: ",") }
-        }
+        if let host = address.host { parameters["host"] = host }
+        if let hostaddr = address.hostaddr { parameters["hostaddr"] = hostaddr }
+        if let port = address.port { parameters["port"] = port }
         return parameters.map { (keyword: $0.key, value: $0.value) }
     }
 }

@@ -27,9 +27,9 @@ extension PostgresError: ProblemConvertible {
     }
 
     /// Whether the database was unable to execute any statement: no connection, timeout, overload, or one of the
-    /// SQLSTATE classes connection exception (08), insufficient resources (53) and operator intervention (57), or
-    /// SQLSTATE 25006 (read-only transaction). Deadlocks (40) count too, since they are transient.
+    /// SQLSTATE classes connection exception (08), insufficient resources (53) and operator intervention (57).
+    /// Deadlocks (40) count too, since they are transient.
     package var isOutage: Bool {
-        isTransient || ["08", "40", "53", "57"].contains(sqlStateClass) || sqlState == "25006"
+        isTransient || ["08", "40", "53", "57"].contains(sqlStateClass)
     }
 }

@@ -24,10 +24,8 @@ package actor PostgresCluster {
     /// The time limit for an orphaned server to end before a new one is started.
     private static let orphanTimeout: Duration = .seconds(15)
     private static let pollInterval: Duration = .milliseconds(50)
-    /// The messages of a server that accepts connections. They are in English, because `lc_messages` is C.
-    private static let readyMessages = [
-        "database system is ready to accept connections", "database system is ready to accept read-only connections",
-    ]
+    /// The messages of a server and of a standby that accept connections. They are in English, because `lc_messages` is C.
+    private static let readyMessages = ["ready to accept connections", "ready to accept read-only connections"]
 
     private let directory: String
     private let settings: [String: String]

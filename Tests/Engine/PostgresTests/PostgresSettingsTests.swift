@@ -12,13 +12,13 @@ import Testing
         ] {
             let settings = try PostgresSettings(url: url)
             let parameters = Dictionary(
-                uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) }
+                uniqueKeysWithValues: settings.parameters(PostgresAddress()).map { ($0.keyword, $0.value) }
             )
             #expect(parameters["user"] == "me")
             #expect(parameters["password"] == "secret")
             #expect(parameters["port"] == "5433")
             #expect(parameters["sslmode"] == "require")
-            #expect(settings.hostsToResolve == ["db.example"])
+            #expect(settings.hosts == [PostgresAddress(host: "db.example", port: "5433")])
         }
     }
 
@@ -71,18 +71,18 @@ import Testing
         settings.statementTimeout = .milliseconds(1500)
         settings.isReadOnly = true
         var parameters = Dictionary(
-            uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) }
+            uniqueKeysWithValues: settings.parameters(PostgresAddress()).map { ($0.keyword, $0.value) }
         )
         #expect(parameters["options"] == "-csearch_path=a")
         #expect(parameters["application_name"] == "push-server")
         #expect(parameters["target_session_attrs"] == nil)
         settings = try PostgresSettings(url: "postgres://h,i/d?application_name=mine")
-        parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
+        parameters = Dictionary(uniqueKeysWithValues: settings.parameters(PostgresAddress()).map { ($0.keyword, $0.value) })
         #expect(parameters["options"] == nil)
         #expect(parameters["application_name"] == "mine")
         #expect(parameters["target_session_attrs"] == "primary")
         settings = try PostgresSettings(url: "postgres://h,i/d?target_session_attrs=any")
-        parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
+        parameters = Dictionary(uniqueKeysWithValues: settings.parameters(PostgresAddress()).map { ($0.keyword, $0.value) })
         #expect(parameters["target_session_attrs"] == "any")
     }
 
@@ -95,40 +95,68 @@ import Testing
         #expect(try PostgresSettings(url: "postgres://h/d?sslcert=a").explaining(message) == message)
     }
 
-    @Test("A host is listed once for each of its addresses, and an unknown host is left out")
-    func addresses() throws {
-        let settings = try PostgresSettings(url: "postgres://a:1,b:2,c:3/d")
+    @Test(
+        "Each host of the string has its address and its port",
+        arguments: [
+            ("postgres:///d", [PostgresAddress()]),
+            ("postgres://a:1,b:2/d", [PostgresAddress(host: "a", port: "1"), PostgresAddress(host: "b", port: "2")]),
+            (
+                "host=a,b port=5",
+                [PostgresAddress(host: "a", port: "5"), PostgresAddress(host: "b", port: "5")]
+            ),
+            (
+                "host=a,b hostaddr=10.0.0.1,",
+                [PostgresAddress(host: "a", hostaddr: "10.0.0.1"), PostgresAddress(host: "b")]
+            ),
+            (
+                "hostaddr=10.0.0.1,10.0.0.2",
+                [PostgresAddress(hostaddr: "10.0.0.1"), PostgresAddress(hostaddr: "10.0.0.2")]
+            ),
+            // libpq reports that these do not match.
+            ("host=a,b port=1,2,3", [PostgresAddress()]), ("host=a hostaddr=10.0.0.1,10.0.0.2", [PostgresAddress()]),
+        ]
+    )
+    func hosts(url: String, expected: [PostgresAddress]) throws {
+        #expect(try PostgresSettings(url: url).hosts == expected)
+    }
+
+    @Test("libpq gets a single address")
+    func address() throws {
+        let settings = try PostgresSettings(url: "postgres://a:1,b:2/d")
+        let address = PostgresAddress(host: "b", hostaddr: "10.0.0.2", port: "2")
         let parameters = Dictionary(
-            uniqueKeysWithValues: settings.parameters(addresses: [["10.0.0.1", "::1"], nil, ["10.0.0.3"]])
-                .map { ($0.keyword, $0.value) }
+            uniqueKeysWithValues: settings.parameters(address).map { ($0.keyword, $0.value) }
         )
-        #expect(parameters["host"] == "a,a,c")
-        #expect(parameters["hostaddr"] == "10.0.0.1,::1,10.0.0.3")
-        #expect(parameters["port"] == "1,1,3")
+        #expect(parameters["host"] == "b")
+        #expect(parameters["hostaddr"] == "10.0.0.2")
+        #expect(parameters["port"] == "2")
+        #expect("\(address)" == "\"b\" (10.0.0.2), port 2")
     }
 
-    @Test("Names need a resolver; paths and numeric addresses do not")
-    func lookUps() {
-        #expect(PostgresSettings.addressesWithoutLookUp(of: "/run/postgresql") == [])
-        #expect(PostgresSettings.addressesWithoutLookUp(of: "127.0.0.1") == ["127.0.0.1"])
-        #expect(PostgresSettings.addressesWithoutLookUp(of: "::1") == ["::1"])
-        #expect(PostgresSettings.addressesWithoutLookUp(of: "localhost") == nil)
+    @Test("connect_timeout sets the time for each address, as libpq rounds it", arguments: [(0, 3), (1, 2), (7, 7)])
+    func connectTimeout(given: Int, seconds: Int) throws {
+        let settings = try PostgresSettings(url: "postgres:///d?connect_timeout=\(given)")
+        #expect(settings.connectTimeout == .seconds(seconds))
     }
 
-    @Test("Each host has its addresses, and an unknown name has none")
+    @Test("Names are looked up; paths and numeric addresses are not, and an unknown name is left out")
     func resolution() async throws {
         let group = try EventLoopGroup(count: 1)
         defer { group.shutdown() }
-        func resolve(_ hosts: [String]) async throws -> [[String]?] {
-            try await withCheckedThrowingContinuation { continuation in
-                PostgresSettings.resolve(hosts, on: group.loops[0]) { continuation.resume(with: $0) }
+        func resolve(_ hosts: String) async throws -> [PostgresAddress] {
+            let settings = try PostgresSettings(url: "host=\(hosts)")
+            return try await withCheckedThrowingContinuation { continuation in
+                settings.resolve(on: group.loops[0]) { continuation.resume(with: $0) }
             }
         }
-        let found = try await resolve(["localhost", "/tmp", "name.invalid"])
-        #expect(found.count == 3)
-        #expect(found[0]?.isEmpty == false)
-        #expect(found[1] == [])
-        #expect(found[2] == nil)
-        await #expect(throws: PostgresError.self) { try await resolve(["name.invalid"]) }
+        let found = try await resolve("localhost,/tmp,name.invalid,127.0.0.2,::1")
+        #expect(found.first?.host == "localhost" && found.first?.hostaddr != nil)
+        #expect(
+            found.drop { $0.host == "localhost" } == [
+                PostgresAddress(host: "/tmp"), PostgresAddress(host: "127.0.0.2", hostaddr: "127.0.0.2"),
+                PostgresAddress(host: "::1", hostaddr: "::1"),
+            ]
+        )
+        await #expect(throws: PostgresError.self) { try await resolve("name.invalid") }
     }
 }

@@ -268,7 +268,7 @@ extension Exposition {
 
     @Test("With the database down, the operator and keys used before get the remaining metrics")
     func databaseDown() async throws {
-        try await withClusterAndKakao(Self.stopAndStart)
+        try await withClusterAndKakao { try await Self.stopAndStart($0, $1, $2) }
     }
 
     private static func stopAndStart(_ cluster: PostgresCluster, _ url: String, _ kakao: TestKakao) async throws {

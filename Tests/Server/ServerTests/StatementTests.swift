@@ -334,7 +334,6 @@ import Testing
             PingDatabase(),
             ReadDatabaseClock(),
             ReadTime(timeZone: "Asia/Seoul"),
-            ReadWritability(),
             ReadRolePrivileges(),
             ReadConnectionLimit(),
             ListDisabledSettings(names: ["fsync", "autovacuum"]),

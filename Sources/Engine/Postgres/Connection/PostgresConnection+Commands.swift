@@ -1,5 +1,6 @@
 import CLibpq
 import EventLoop
+import Locking
 
 // Sending commands and reading their results.
 extension PostgresConnection {
@@ -184,12 +185,25 @@ extension PostgresConnection {
             switch action {
             case .wait: break
             case .deliver(let answers):
-                for answer in answers { deliver(answer.outcome, for: answer.command) }
-                closeIfEnded(answers)
+                let isUnsafe = notices.takeCancelledWait()
+                var end: PostgresError?
+                for answer in answers {
+                    let outcome = isUnsafe ? Self.unsafe(answer.outcome) : answer.outcome
+                    end = deliver(outcome, for: answer.command) ?? end
+                }
+                if let end { close(end) }
             case .lost(let error): close(error)
             case .desynchronized: close(PostgresError(.connectionLost, detail: "libpq returned a result out of order"))
             }
         }
+    }
+
+    /// Returns the outcome of a commit that is stored here, but perhaps not at the synchronous standby: whether it holds is
+    /// unknown, as after a lost connection.
+    private static func unsafe(_ outcome: Outcome<PostgresRows>) -> Outcome<PostgresRows> {
+        guard case .rows = outcome else { return outcome }
+        let detail = "the wait for a synchronous standby was cancelled: the commit may be lost in a failover"
+        return .failed(PostgresError(.connectionLost, detail: detail))
     }
 
     private func closeForCopy() {
@@ -205,14 +219,15 @@ extension PostgresConnection {
         }
     }
 
-    private func deliver(_ outcome: Outcome<PostgresRows>, for sent: Sent) {
+    /// Reports the outcome of a command. Returns an error if the connection cannot be used after it.
+    private func deliver(_ outcome: Outcome<PostgresRows>, for sent: Sent) -> PostgresError? {
         switch sent {
         case .preparation(let key):
             if case .failed(let error) = outcome { statements.failed(key, error) }
         case .command(let command, let key):
             endScript()
             emit(.answered(command, whole(outcome, key)))
-            if case .script = phase { return close(connectionError()) }
+            if case .script = phase { return connectionError() }
         case .own(let command):
             endScript()
             switch outcome {
@@ -221,22 +236,33 @@ extension PostgresConnection {
             case .aborted: command.fail(.connectionLost, "aborted by the failure of an earlier command")
             }
         }
-    }
-
-    /// Closes the connection if the server has announced the end of the session. Anything sent now would be lost before
-    /// that end is read.
-    private func closeIfEnded(_ answers: [AnswerQueue<Sent, PostgresRows>.Answer]) {
-        for case .failed(let error) in answers.map(\.outcome) where error.code == .connectionLost { close(error) }
+        guard case .failed(let error) = outcome else { return nil }
+        if isReadOnlyServer(error) {
+            // Another address may have the primary.
+            settings.addresses.withLock { $0.isReadOnly(address) }
+            return error.with(code: .unavailable)
+        }
+        // The server has announced the end of the session. Anything sent now would be lost before that end is read.
+        return error.code == .connectionLost ? error : nil
     }
 
     private func endScript() {
         if case .script = phase, PQenterPipelineMode(handle) == 1 { phase = .pipeline }
     }
 
-    /// Replaces the failure of a command whose statement is not prepared by the reason why preparing it failed.
+    /// Returns the failure as callers see it: with the reason why preparing the statement failed, and as unavailable if the
+    /// server accepts no changes.
     private func whole(_ outcome: Outcome<PostgresRows>, _ key: StatementCache.Key?) -> Outcome<PostgresRows> {
-        guard case .failed(let error) = outcome, let key, error.concernsThePreparedStatement else { return outcome }
+        guard case .failed(let error) = outcome else { return outcome }
+        if isReadOnlyServer(error) { return .failed(error.with(code: .unavailable)) }
+        guard let key, error.concernsThePreparedStatement else { return outcome }
         return .failed(statements.evict(key, after: error))
+    }
+
+    /// Whether a statement failed because the server accepts no changes: a demoted primary, or one whose disk is full. On a
+    /// connection for reads, the statement is wrong.
+    private func isReadOnlyServer(_ error: PostgresError) -> Bool {
+        error.sqlState == PostgresError.readOnlyTransaction && !settings.isReadOnly
     }
 
     // MARK: Time
@@ -275,6 +301,7 @@ extension PostgresConnection {
         timer = nil
         guard let (since, limit) = serverTurn else { return }
         guard loop.now >= since + limit else { return watchServer() }
+        settings.addresses.withLock { $0.isSilent(address, at: loop.now) }
         close(PostgresError(.timedOut, detail: "the server did not respond in time", statement: firstStatement))
     }
 }

@@ -1,5 +1,6 @@
 import CLibpq
 import EventLoop
+import Locking
 
 // The beginning of a session: what happens between the handshake and the first command of the owner.
 extension PostgresConnection {
@@ -19,6 +20,10 @@ extension PostgresConnection {
                 do {
                     try connection.opened(SessionFacts(result.get()))
                 } catch let error as PostgresError {
+                    // A name may have the address of the primary, too.
+                    if error.code == .standby {
+                        connection.settings.addresses.withLock { $0.isReadOnly(connection.address) }
+                    }
                     connection.close(error)
                 } catch {
                     connection.close(PostgresError(.unavailable, detail: "\(error)"))

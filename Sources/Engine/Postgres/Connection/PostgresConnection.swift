@@ -1,6 +1,8 @@
 import CLibpq
+import DequeModule
 import Dispatch
 import EventLoop
+import Locking
 import Logging
 
 /// One non-blocking libpq connection in pipeline mode, driven by its loop.
@@ -26,7 +28,8 @@ actor PostgresConnection {
     enum Phase {
         /// Can transition to `connecting`, `closed`.
         case new
-        /// Host name look-ups and handshakes are in progress. Can transition to `pipeline`, `closed`.
+        /// Host name look-ups and handshakes are in progress, with one address after another. Can transition to `pipeline`,
+        /// `closed`.
         case connecting
         /// Statements may be sent. Can transition to `script`, `closed`.
         case pipeline
@@ -56,11 +59,16 @@ actor PostgresConnection {
     /// Released with the last event: until then the owner and the connection retain each other. A weak reference would
     /// make every retain of either slow.
     private var handler: (@Sendable (Event) -> Void)?
-    private let notices: NoticeLog
+    let notices: NoticeLog
 
     var phase = Phase.new
     var handle: OpaquePointer?
     var registration: Registration?
+    /// The address of the present attempt, or of the open connection.
+    private(set) var address = PostgresAddress()
+    /// The addresses that this round of attempts has yet to try, and the failures at the others.
+    private var remaining = Deque<PostgresAddress>()
+    private var failures: [PostgresError] = []
     var answers = AnswerQueue<Sent, PostgresRows>()
     var statements = StatementCache()
     /// The facts of the session; `nil` before it has begun.
@@ -103,35 +111,83 @@ actor PostgresConnection {
 
     // MARK: Connecting
 
+    /// Tries each address once: a round, which ends with the first that accepts the connection. The owner decides when the
+    /// next round begins.
     func connect() {
         guard case .new = phase else { return }
         phase = .connecting
         timer = loop.schedule(after: settings.connectTimeout) {
-            self.assumeIsolated { $0.close(PostgresError(.unavailable, detail: "the attempt to connect timed out")) }
+            self.assumeIsolated {
+                $0.close(PostgresError(.unavailable, detail: "the look-up of the host names took too long"))
+            }
         }
-        PostgresSettings.resolve(settings.hostsToResolve, on: loop) { found in
-            self.assumeIsolated { $0.resolved(found) }
-        }
+        settings.resolve(on: loop) { found in self.assumeIsolated { $0.resolved(found) } }
     }
 
-    private func resolved(_ found: Swift.Result<[[String]?], PostgresError>) {
+    private func resolved(_ found: Swift.Result<[PostgresAddress], PostgresError>) {
         guard isConnecting else { return }
         switch found {
         case .failure(let error):
             closeSoon(error)
         case .success(let addresses):
-            let parameters = settings.parameters(addresses: addresses)
-            handle = withCStrings(parameters.map(\.keyword)) { keywords in
-                withCStrings(parameters.map(\.value)) { values in PQconnectStartParams(keywords, values, 0) }
-            }
-            guard let handle, PQstatus(handle) != CONNECTION_BAD else { return closeSoon(connectionError()) }
-            // Verbose messages contain the SQLSTATE of a rejected connection, which libpq reports in no other way.
-            _ = PQsetErrorVerbosity(handle, PQERRORS_VERBOSE)
-            _ = PQsetNoticeProcessor(handle, NoticeLog.processor, Unmanaged.passUnretained(notices).toOpaque())
-            // The first wait is for writability, as if `PQconnectPoll` had asked for it (libpq manual,
-            // "PQconnectStartParams").
-            watch(.write)
+            remaining = Deque(settings.addresses.withLock { $0.round(of: addresses, at: loop.now) })
+            connectToNextAddress()
         }
+    }
+
+    private func connectToNextAddress() {
+        loop.cancel(timer.take())
+        guard let next = remaining.popFirst() else { return close(failure) }
+        address = next
+        timer = loop.schedule(after: settings.connectTimeout) { self.assumeIsolated { $0.addressTimedOut() } }
+        let parameters = settings.parameters(next)
+        handle = withCStrings(parameters.map(\.keyword)) { keywords in
+            withCStrings(parameters.map(\.value)) { values in PQconnectStartParams(keywords, values, 0) }
+        }
+        guard let handle, PQstatus(handle) != CONNECTION_BAD else { return failAddressSoon(connectionError()) }
+        // Verbose messages contain the SQLSTATE of a rejected connection, which libpq reports in no other way.
+        _ = PQsetErrorVerbosity(handle, PQERRORS_VERBOSE)
+        _ = PQsetNoticeReceiver(handle, NoticeLog.receiver, Unmanaged.passUnretained(notices).toOpaque())
+        // The first wait is for writability, as if `PQconnectPoll` had asked for it (libpq manual,
+        // "PQconnectStartParams").
+        watch(.write)
+    }
+
+    /// Ends the attempt at the present address, and begins one at the next.
+    private func failAddress(_ error: PostgresError) {
+        guard isConnecting else { return }
+        failures.append(error)
+        loop.deregister(registration.take())
+        PQfinish(handle)
+        handle = nil
+        connectToNextAddress()
+    }
+
+    /// Ends the attempt after the current call has returned.
+    private func failAddressSoon(_ error: PostgresError) {
+        loop.cancel(timer.take())
+        loop.schedule(after: .zero) { self.assumeIsolated { $0.failAddress(error) } }
+    }
+
+    private func addressTimedOut() {
+        settings.addresses.withLock { $0.isSilent(address, at: loop.now) }
+        let seconds = settings.connectTimeout.wholeMilliseconds / 1000
+        let error = PostgresError(
+            .unavailable,
+            detail: "connection to server at \(address) failed: no response within \(seconds) s"
+        )
+        // A session that has begun ends with the connection. The next round leaves its address out.
+        if isConnecting { failAddress(error) } else { close(error) }
+    }
+
+    /// The failures at all addresses as one error.
+    private var failure: PostgresError {
+        guard failures.count > 1 else { return failures.first ?? PostgresError(.unavailable) }
+        return PostgresError(
+            .unavailable,
+            sqlState: failures.compactMap(\.sqlState).last,
+            detail: failures.compactMap(\.detail).joined(separator: "; ")
+        )
     }
 
     /// Waits for the readiness that `PQconnectPoll` asked for. Registers each time, since the socket may be another
@@ -142,20 +198,45 @@ actor PostgresConnection {
                 self.assumeIsolated { $0.poll() }
             }
         } catch {
-            closeSoon(PostgresError(.unavailable, detail: "\(error)"))
+            failAddressSoon(PostgresError(.unavailable, detail: "\(error)"))
         }
     }
 
     private func poll() {
         guard isConnecting else { return }
-        // libpq closes the socket when it tries the next address, so the loop must have released it before.
+        // libpq closes the socket when it tries again, such as without TLS, so the loop must have released it before.
         loop.deregister(registration.take())
         switch PQconnectPoll(handle) {
         case PGRES_POLLING_READING: watch(.read)
         case PGRES_POLLING_WRITING: watch(.write)
-        case PGRES_POLLING_OK: connected()
-        default: close(connectionError())
+        case PGRES_POLLING_OK:
+            if let readOnlyRefusal { return reject(readOnlyRefusal) }
+            settings.addresses.withLock { $0.reached(address) }
+            connected()
+        default: reject(connectionError())
         }
+    }
+
+    private func reject(_ error: PostgresError) {
+        settings.addresses.withLock { $0.rejected(address) }
+        failAddress(error)
+    }
+
+    /// The reason why the server accepts no changes, as it reported with the connection; `nil` if it accepts them, and on a
+    /// connection for reads. A pooler may not pass the report on: the first change then fails. The session finds out whether
+    /// the server is a standby.
+    private var readOnlyRefusal: PostgresError? {
+        guard !settings.isReadOnly,
+            PQparameterStatus(handle, "default_transaction_read_only").map({ String(cString: $0) == "on" }) ?? false
+        else { return nil }
+        return PostgresError(
+            .unavailable,
+            sqlState: PostgresError.readOnlyTransaction,
+            detail: """
+                connection to server at \(address) cannot be used: the database is read-only: free its disk if it is full, \
+                or turn default_transaction_read_only off for the role and the database
+                """
+        )
     }
 
     private func connected() {
@@ -274,23 +355,5 @@ private struct CancelRequest: @unchecked Sendable {
             _ = PQcancel(self.request, &message, Int32(message.count))
             PQfreeCancel(self.request)
         }
-    }
-}
-
-/// A logger of the server's notices, which libpq would print otherwise.
-private final class NoticeLog: Sendable {
-    private let logger: Logger
-
-    init(logger: Logger) {
-        self.logger = logger
-    }
-
-    static let processor: @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<CChar>?) -> Void = { log, message in
-        guard let log, let message else { return }
-        let text = String(cString: message)
-        Unmanaged<NoticeLog>.fromOpaque(log).takeUnretainedValue().logger.debug(
-            "PostgreSQL notice received",
-            metadata: ["notice": "\(text.split(whereSeparator: \.isNewline).joined(separator: " "))"]
-        )
     }
 }

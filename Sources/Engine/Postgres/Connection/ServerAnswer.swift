@@ -40,15 +40,17 @@ enum ServerAnswer {
         )
     }
 
-    /// The fields of an error: `PG_DIAG_…` in `postgres_ext.h`, which Swift cannot import.
-    private enum Field: Unicode.Scalar {
+    /// The fields of an error or a notice: `PG_DIAG_…` in `postgres_ext.h`, which Swift cannot import.
+    enum Field: Unicode.Scalar {
         case sqlState = "C"
         case messagePrimary = "M"
         case constraintName = "n"
         case statementPosition = "P"
+        /// The function of PostgreSQL that raised it.
+        case sourceFunction = "R"
     }
 
-    private static func field(_ field: Field, of result: OpaquePointer) -> String? {
+    static func field(_ field: Field, of result: OpaquePointer) -> String? {
         PQresultErrorField(result, Int32(field.rawValue.value)).map { String(cString: $0) }
     }
 }

@@ -120,12 +120,8 @@ struct DatabaseChecks: Sendable {
 
     /// Checks whether the role has the privileges that the server needs.
     private func role(_ pool: PostgresPool) async throws -> Verdict {
-        // On a connection for writes: those for reads are always read-only.
-        guard try await pool.write(ReadWritability()).first == false else {
-            return .wrong(
-                "the database is read-only: turn default_transaction_read_only off for the role and the database"
-            )
-        }
+        // A connection for writes is not opened to a standby or a read-only database: the error says why.
+        _ = try await pool.write(PingDatabase()) as [Int32]
         guard
             let (role, schema, isSuperuser, mayCreate, mayUseTemporary, mayAlter, denied) =
                 try await pool.read(ReadRolePrivileges()).first
@@ -327,15 +323,6 @@ struct ReadDatabaseClock: PostgresStatement {
         """
 
     static func decode(_ row: PostgresRow) throws -> Date { try row.decode(Date.self) }
-}
-
-/// Reads whether this transaction is read-only.
-struct ReadWritability: PostgresStatement {
-    static let sql: SQL = """
-        SELECT current_setting('transaction_read_only')::boolean
-        """
-
-    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
 /// Reads the current role and schema, whether the role is a superuser or a member of one, its privileges, and the tables
