@@ -13,15 +13,13 @@ struct ConnectionService: Service {
     let context: ServerContext
 
     func run() async throws {
-        for loop in context.loops { loop.pool.start() }
+        for pool in context.pools { pool.start() }
         try? await gracefulShutdown()
         await withDiscardingTaskGroup { group in
-            for loop in context.loops {
-                group.addTask {
-                    await loop.client.shutdown()
-                    await loop.pool.shutdown(within: Self.databaseTime)
-                }
-            }
+            for loop in context.loops { group.addTask { await loop.client.shutdown() } }
+        }
+        await withDiscardingTaskGroup { group in
+            for pool in context.pools { group.addTask { await pool.shutdown(within: Self.databaseTime) } }
         }
         await context.journal?.close()
         await context.unverifiedEvents?.close()

@@ -9,7 +9,7 @@ import Journal
 import Locking
 package import LogOutput
 package import Logging
-package import Postgres
+import Postgres
 import Runtime
 import ServiceKit
 import ServiceLifecycle
@@ -36,7 +36,7 @@ package final class PushServer: Service {
     ///   - migrations: The folder of the SQL files, which are read once.
     ///   - logSink: The sink of `logger`, whose dropped lines are counted and whose level a reload sets; `nil` for a
     ///     logger without one.
-    ///   - loopCount: The number of event loops, each with connections of its own.
+    ///   - loopCount: The number of event loops; `nil` for that of the settings.
     ///   - startsStopped: Whether the sender is stopped before anything is sent.
     ///   - onReady: Called once, when the server is ready.
     /// - Throws: ``SettingsError`` for unusable files; ``PostgresError`` for an invalid `database.url` and for migrations that cannot be
@@ -46,7 +46,7 @@ package final class PushServer: Service {
         migrations: String,
         logger: Logger,
         logSink: LogSink? = nil,
-        loopCount: Int = EventLoopGroup.coreCount,
+        loopCount: Int? = nil,
         startsStopped: Bool = false,
         onReady: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
@@ -55,7 +55,7 @@ package final class PushServer: Service {
         self.startsStopped = startsStopped
         self.logSink = logSink
         self.onReady = onReady
-        loops = try EventLoopGroup(count: loopCount)
+        loops = try EventLoopGroup(count: loopCount ?? settings.loopCount)
         var database = try PostgresSettings(url: settings.databaseURL.revealed)
         database.statementTimeout = settings.databaseTimeout
         database.waitTimeout = settings.databaseTimeout
@@ -65,6 +65,7 @@ package final class PushServer: Service {
             document: .service,
             migrator: migrator,
             database: database,
+            connections: settings.connectionPlan(loopCount: loops.loops.count),
             journal: Journal(settings.journal, logger: logger),
             unverifiedEvents: Journal(ofUnverifiedEvents: settings.journal, logger: logger),
             recentCalls: RecentRecords(settings.journal, minutes: settings.callbacks.replayMinutes, logger: logger),
@@ -94,15 +95,6 @@ package final class PushServer: Service {
 
     /// The port that operators call; `nil` if they call the other one.
     package var operatorPort: Int? { http.operators?.port }
-
-    /// Returns the maximum number of connections to PostgreSQL that a server opens: those of each event loop, and the
-    /// listener's.
-    package static func maximumDatabaseConnections(
-        _ settings: PostgresSettings,
-        loopCount: Int = EventLoopGroup.coreCount
-    ) -> Int {
-        loopCount * settings.maximumConnections + 1
-    }
 
     /// Reads the settings and the certificate again, and uses what can change without a restart. The log names the changed
     /// settings. If anything is invalid, nothing changes, and the log says why.

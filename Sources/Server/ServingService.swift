@@ -12,6 +12,8 @@ import Settings
 
 /// The HTTP servers and the work in the background: they begin when the database is ready, and stop together.
 struct ServingService: Service {
+    /// The SQLSTATE of a connection beyond the limit of PostgreSQL, the role or the database.
+    private static let tooManyConnections = "53300"
     /// How long startup waits at most for the connection that receives notifications of other servers.
     private static let listeningTime = Duration.seconds(2)
     // On `SIGTERM` the server stops within 10 s.
@@ -136,9 +138,15 @@ struct ServingService: Service {
                 try await applyMigrations()
                 for feature in features { try await feature.prepare() }
                 if startsStopped { try await stopSender() }
+                try await compareConnectionLimit()
                 return
             } catch let error as PostgresError where error.isTransient && mayWait(after: error) {
-                logger.warning("Waiting for the database", metadata: ["error": "\(String(reflecting: error))"])
+                var metadata: Logger.Metadata = ["error": "\(String(reflecting: error))"]
+                if error.sqlState == Self.tooManyConnections {
+                    metadata["needed"] = "\(connections.held), and up to \(connections.total)"
+                    metadata["setting"] = "database.max_connections"
+                }
+                logger.warning("Waiting for the database", metadata: metadata)
                 try await context.sending.loop.sleep(for: .seconds(1))
             }
         }
@@ -153,6 +161,22 @@ struct ServingService: Service {
         case .standby: context.journal != nil || database.hasSeveralHosts
         default: true
         }
+    }
+
+    /// The connections of this server.
+    private var connections: ConnectionPlan { settings.connectionPlan(loopCount: context.loops.count) }
+
+    /// Warns if PostgreSQL allows fewer connections than this server may open.
+    private func compareConnectionLimit() async throws {
+        guard let (allowed, free) = try await context.sending.pool.read(ReadConnectionLimit()).first else { return }
+        guard connections.total > allowed else { return }
+        logger.warning(
+            "PostgreSQL allows fewer connections than this server may open: lower the setting, or raise max_connections or the limit of the role or the database",
+            metadata: [
+                "setting": "database.max_connections", "connections": "\(connections.total)", "allowed": "\(allowed)",
+                "free": "\(free)",
+            ]
+        )
     }
 
     private func stopSender() async throws {

@@ -48,13 +48,14 @@ package final class RunningServer: Sendable {
         awaitsDatabase: Bool = true
     ) async throws -> RunningServer {
         let (ready, continuation) = AsyncStream<Void>.makeStream()
-        // Two loops regardless of the number of cores, since connections to PostgreSQL are expensive.
+        // Two loops unless the test sets them, regardless of the number of cores, since connections to PostgreSQL are
+        // expensive.
         let server = try PushServer(
             settings: settings,
             migrations: TestFiles.migrations,
             logger: log.logger,
             logSink: sink,
-            loopCount: 2
+            loopCount: settings.loops ?? 2
         ) { _ in continuation.yield() }
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(services: [server], logger: quietLogger)

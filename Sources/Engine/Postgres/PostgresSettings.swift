@@ -26,10 +26,11 @@ package struct PostgresSettings: Sendable {
     /// write that waits for a lock does not block all others, and the server flushes the commits of both together.
     package var writeConnections = 2
     /// The maximum number of connections for each loop that transactions and scripts lease. Each is opened when it is
-    /// first needed.
-    package var exclusiveConnections = 4
-    /// The maximum number of connections for each loop, of all kinds.
-    package var maximumConnections: Int { readConnections + writeConnections + exclusiveConnections }
+    /// first needed, and closed after ``exclusiveIdleTime``. The pools of a server may share fewer: ``ExclusivePlaces``.
+    package var exclusiveConnections = Self.exclusivePerLoop
+    static let exclusivePerLoop = 4
+    /// The time after which a connection that no transaction uses is closed.
+    var exclusiveIdleTime: Duration = .seconds(60)
     /// The name in `pg_stat_activity`, unless the connection string sets one.
     package var applicationName = "push-server"
     /// The idle time before the kernel probes the peer. ``keepAliveInterval`` is the time between two probes.

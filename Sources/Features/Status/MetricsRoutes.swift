@@ -36,7 +36,7 @@ struct MetricsRoutes: RouteCollection {
         var text = ExpositionText()
         let report = await server.monitoring.report()
         for reading in report.metrics { text.write(reading) }
-        for reading in await OperationsMetrics.database(isUp: report.isDatabaseUp, server.loops.map(\.pool)) {
+        for reading in await OperationsMetrics.database(isUp: report.isDatabaseUp, server.pools) {
             text.write(reading)
         }
         text.write(await OperationsMetrics.loops(server.loops.map(\.loop)))

@@ -40,7 +40,7 @@ struct StatusRoutes: RouteCollection {
         async let shared = shared.value()
         let report = await server.monitoring.report()
         var waiting = 0
-        for loop in server.loops { waiting += await loop.pool.statistics().waiting }
+        for pool in server.pools { waiting += await pool.statistics().waiting }
         let status = ServiceStatus(
             sender: SenderStatus(server.availability, await stop),
             backlog: report.backlog,

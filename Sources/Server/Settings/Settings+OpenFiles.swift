@@ -10,23 +10,22 @@ import Webhooks
 extension Settings {
     /// The files that a server may have open: an estimate, on the high side.
     ///
-    /// - Parameter loopCount: The number of event loops, each with connections of its own.
-    package func openFiles(loopCount: Int = EventLoopGroup.coreCount) -> OpenFiles {
+    /// - Parameter loopCount: The number of event loops; `nil` for that of the settings.
+    package func openFiles(loopCount: Int? = nil) -> OpenFiles {
+        let loopCount = loopCount ?? self.loopCount
         let portCount = operatorPort == nil ? 1 : 2
         // The limits hold for each of Kakao's two hosts.
         let toKakao = KakaoBudget.connectionLimits(kakao.maximumConcurrentRequests).values.reduce(0, +) * 2
         // The listeners, epoll, the eventfd, and connections for Kakao's public keys.
         let ofLoop = toKakao + portCount + 8
-        let toPostgres = (try? PostgresSettings(url: databaseURL.revealed)).map {
-            PushServer.maximumDatabaseConnections($0, loopCount: loopCount)
-        }
+        let toPostgres = connectionPlan(loopCount: loopCount).total
         let ofJournal = journal.maximumBytes / Journal.defaultFileSize + 1 + JournalSettings.maximumUnverifiedFiles
         // The standard streams, libraries, name lookups.
         let ofProcess = 32
         return OpenFiles(
             connections: http.maximumConnections,
             portCount: portCount,
-            others: loopCount * ofLoop + (toPostgres ?? 0) + WebhookFeature.maximumConnections + ofJournal + ofProcess
+            others: loopCount * ofLoop + toPostgres + WebhookFeature.maximumConnections + ofJournal + ofProcess
         )
     }
 }

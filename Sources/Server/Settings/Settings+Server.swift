@@ -1,11 +1,23 @@
 import Callbacks
 import Crypto
+import EventLoop
 import HTTPServer
 import Identity
 package import Net
+package import Postgres
 import Settings
 
 extension Settings {
+    /// The number of event loops.
+    package var loopCount: Int { loops ?? EventLoopGroup.coreCount }
+
+    /// Returns the connections to PostgreSQL of a server.
+    ///
+    /// - Parameter loopCount: The number of event loops; `nil` for that of the settings.
+    package func connectionPlan(loopCount: Int? = nil) -> ConnectionPlan {
+        ConnectionPlan(loops: loopCount ?? self.loopCount, maximum: maximumDatabaseConnections)
+    }
+
     /// Returns the URL at which Kakao and phones reach the server; `nil` if they cannot.
     func publicURL(port: Int) -> String? {
         switch publicURL {

@@ -32,6 +32,10 @@ package struct Settings: SettingsGroup {
     /// The time limit of a statement, and of the wait for a connection. Tests lengthen it.
     package var databaseTimeout = Duration.seconds(5)
     package var migratesOnStart = true
+    /// The maximum number of connections to PostgreSQL, which the loops share.
+    package var maximumDatabaseConnections = ConnectionPlan.defaultMaximum
+    /// The number of event loops; `nil` for that of the processors.
+    package var loops: Int?
     package var kakao = KakaoSettings()
     package var identity = IdentitySettings()
     package var callbacks = CallbackSettings()
@@ -146,6 +150,13 @@ extension Settings {
     ].flatMap(\.self)
 
     package static let settings: [Setting<Settings>] = [
+        Setting(
+            "server.loops",
+            \.loops,
+            optional: .integer(1...1024),
+            default: "the number of processors that the server may use",
+            "event loops, each a thread. The processors are those of its affinity, or the CPU quota of its container or service if that is less, rounded up"
+        ),
         Setting("http.host", \.http.host, .text, "the numeric address to listen on"),
         Setting("http.port", \.http.port, .port, "the port; 0 for any free port"),
         Setting(
@@ -265,6 +276,12 @@ extension Settings {
             \.migratesOnStart,
             .boolean,
             "whether `serve` applies pending migrations at start; otherwise it refuses to start until `push-server migrate` has run"
+        ),
+        Setting(
+            "database.max_connections",
+            \.maximumDatabaseConnections,
+            .integer(ConnectionPlan.minimum...10_000),
+            "connections to PostgreSQL of this server, which its event loops share ([connections](#connections-to-postgresql))"
         ),
     ]
 

@@ -5,7 +5,8 @@ package import KakaoAPI
 package import Logging
 package import Postgres
 
-/// The services that each event loop has of its own, so that a request never leaves its event loop.
+/// The services that each event loop has of its own, so that a request never leaves its event loop. Only if there are fewer
+/// connections to PostgreSQL than loops, some loops use the pool of another.
 package struct LoopServices: Sendable {
     package let loop: EventLoop
     package let pool: PostgresPool
@@ -15,7 +16,8 @@ package struct LoopServices: Sendable {
     private let onCall: @Sendable (KakaoCallReport) -> Void
 
     /// - Parameters:
-    ///   - pool: A pool of `loop`, as is `client`.
+    ///   - pool: The pool of `loop`, or of another loop that shares it.
+    ///   - client: A client of `loop`.
     ///   - logger: The logger of what cannot be recorded in the audit log.
     ///   - onCall: Called for every finished call to Kakao.
     package init(

@@ -26,6 +26,8 @@ package struct ServerContext: Sendable {
     package let migrator: Migrator
     /// The services of each event loop.
     package let loops: [LoopServices]
+    /// The connections to PostgreSQL, which event loops share if there are few.
+    package let pools: [PostgresPool]
     package let availability: KakaoAvailability
     package let monitoring = Monitoring()
     /// The switch that stops all that is sent. Features register their senders.
@@ -58,6 +60,7 @@ package struct ServerContext: Sendable {
     ///   - unverifiedEvents: Opens the journal of account events that could not be verified yet.
     ///   - recentCalls: Opens the files of the calls that were stored in the last minutes.
     ///   - secretPaths: The paths that end with a secret.
+    ///   - connections: How the loops share the connections to PostgreSQL; `nil` for the default number.
     ///   - openPaths: The paths that are served before the database is ready.
     ///   - droppedLogLines: Returns the number of log lines that were dropped; `nil` if the output does not count them.
     /// - Throws: ``SettingsError`` for unusable files.
@@ -67,6 +70,7 @@ package struct ServerContext: Sendable {
         document: OpenAPIDocument,
         migrator: Migrator,
         database: PostgresSettings,
+        connections: ConnectionPlan? = nil,
         journal: @autoclosure () throws -> Journal?,
         unverifiedEvents: @autoclosure () throws -> Journal? = nil,
         recentCalls: @autoclosure () throws -> RecentRecords? = nil,
@@ -98,10 +102,18 @@ package struct ServerContext: Sendable {
         )
         let metrics = KakaoMetrics()
         monitoring.register(metrics.report)
-        self.loops = loops.map { loop in
+        let connections = connections ?? ConnectionPlan(loops: loops.count)
+        var database = database
+        database.writeConnections = connections.writeConnections
+        let places = ExclusivePlaces(connections.exclusiveConnections)
+        let pools = loops.prefix(connections.pools).map { [database] loop in
+            PostgresPool(settings: database, loop: loop, places: places, logger: logger)
+        }
+        self.pools = pools
+        self.loops = loops.enumerated().map { index, loop in
             LoopServices(
                 loop: loop,
-                pool: PostgresPool(settings: database, loop: loop, logger: logger),
+                pool: pools[index % pools.count],
                 client: HTTPClient(settings: clientSettings, loop: loop),
                 kakao: api,
                 logger: logger

@@ -4,8 +4,9 @@ import Logging
 
 /// The connections of a loop that transactions and scripts lease, each by one caller at a time.
 ///
-/// Connections are opened on demand up to a limit, kept if they are clean when released, and closed otherwise. Callers
-/// that find no free connection wait in a queue that is bounded in length and in time.
+/// Connections are opened on demand up to a limit, of this pool and of the server (``ExclusivePlaces``). They are kept for a
+/// while if they are clean when released, and closed otherwise. Callers that find no free connection wait in a queue that is
+/// bounded in length and in time.
 actor ExclusivePool {
     /// The maximum number of callers that wait for a connection.
     private static let maximumWaiting = 1000
@@ -19,25 +20,34 @@ actor ExclusivePool {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let settings: PostgresSettings
+    private let places: ExclusivePlaces
     private let counts: PoolCounts
     private let logger: Logger
 
     /// All connections: free, leased, or being opened.
     private var connections: [ExclusiveConnection] = []
-    private var free: [ExclusiveConnection] = []
+    /// The free connections, the one that was released last at the end, and the times since which they are.
+    private var free: [(connection: ExclusiveConnection, since: UInt64)] = []
+    private var idleTimer: TimerID?
+    /// Whether this pool is a member of ``places``, from the first lease to ``close()``.
+    private var isMember = false
     private var opening = 0
     private var leased = 0
     private var waiters = Deque<Waiter>()
     private var waitTimer: TimerID?
     private var isClosing = false
+    private var isClosed = false
     private var whenIdle: [@Sendable () -> Void] = []
 
     /// The number of callers that wait for a connection.
     var waitingCount: Int { waiters.count }
 
-    /// - Parameter counts: The counts of the pool.
-    init(settings: PostgresSettings, loop: EventLoop, counts: PoolCounts, logger: Logger) {
+    /// - Parameters:
+    ///   - places: The places that the pools of a server share.
+    ///   - counts: The counts of the pool.
+    init(settings: PostgresSettings, places: ExclusivePlaces, loop: EventLoop, counts: PoolCounts, logger: Logger) {
         self.settings = settings
+        self.places = places
         self.loop = loop
         self.counts = counts
         self.logger = logger
@@ -53,6 +63,7 @@ actor ExclusivePool {
                 .failure(PostgresError(.overloaded, detail: "\(waiters.count) callers are waiting for a connection"))
             )
         }
+        join()
         waiters.append(Waiter(promise: promise, deadline: loop.now + settings.waitTimeout.wholeMilliseconds))
         serveWaiters()
         watchWaiters()
@@ -66,8 +77,8 @@ actor ExclusivePool {
             connection.endLease()
             return connection.isReusable
         }
-        if isReusable {
-            free.append(connection)
+        if isReusable, !places.isClaimed(isNeeded: !waiters.isEmpty, at: loop.now) {
+            keep(connection)
             serveWaiters()
         } else {
             connection.assumeIsolated { $0.close() }
@@ -83,8 +94,10 @@ actor ExclusivePool {
     }
 
     func close() {
-        isClosing = true
+        (isClosing, isClosed) = (true, true)
+        places.remove(ObjectIdentifier(self))
         loop.cancel(waitTimer.take())
+        loop.cancel(idleTimer.take())
         let failed = waiters
         waiters = []
         for waiter in failed {
@@ -100,7 +113,7 @@ actor ExclusivePool {
         while let waiter = waiters.first {
             if waiter.promise.isAbandoned {
                 waiters.removeFirst()
-            } else if let connection = free.popLast() {
+            } else if let (connection, _) = free.popLast() {
                 waiters.removeFirst()
                 leased += 1
                 waiter.promise.complete(.success(session(connection)))
@@ -108,8 +121,31 @@ actor ExclusivePool {
                 break
             }
         }
-        // One connection for each waiting caller, up to the limit.
-        while opening < waiters.count, connections.count < settings.exclusiveConnections { open() }
+        // One connection for each waiting caller, up to the limits.
+        while mayOpen, places.acquire(ObjectIdentifier(self), at: loop.now) { open() }
+    }
+
+    private var mayOpen: Bool {
+        opening < waiters.count && connections.count < settings.exclusiveConnections && !isClosed
+    }
+
+    private func join() {
+        guard !isMember else { return }
+        isMember = true
+        let loop = loop
+        places.add(
+            ObjectIdentifier(self),
+            ExclusivePlaces.Member(
+                closeIdle: { loop.execute { self.assumeIsolated { $0.closeIdle(since: .max) } } },
+                placeGranted: { loop.execute { self.assumeIsolated { $0.placeGranted() } } }
+            )
+        )
+    }
+
+    private func placeGranted() {
+        guard mayOpen else { return places.release() }
+        open()
+        serveWaiters()
     }
 
     private func session(_ connection: ExclusiveConnection) -> PostgresSession {
@@ -138,10 +174,10 @@ actor ExclusivePool {
         switch event {
         case .opened:
             opening -= 1
-            free.append(connection)
+            keep(connection)
         case .closed(let error, let wasOpen):
             connections.removeAll { $0 === connection }
-            free.removeAll { $0 === connection }
+            free.removeAll { $0.connection === connection }
             if !wasOpen {
                 opening -= 1
                 logger.debug(
@@ -151,6 +187,7 @@ actor ExclusivePool {
                 // The longest waiting caller gets the error, for its log. The others wait for another attempt.
                 waiters.popFirst()?.promise.complete(.failure(error.ofUnavailability))
             }
+            places.release()
         }
         serveWaiters()
         checkIdle()
@@ -164,6 +201,30 @@ actor ExclusivePool {
     }
 
     // MARK: Time
+
+    /// Adds a connection to the free ones.
+    private func keep(_ connection: ExclusiveConnection) {
+        free.append((connection, loop.now))
+        watchIdle()
+    }
+
+    private func watchIdle() {
+        guard idleTimer == nil, let since = free.first?.since, !isClosed else { return }
+        let end = since + settings.exclusiveIdleTime.wholeMilliseconds
+        idleTimer = loop.schedule(after: .milliseconds(end - min(loop.now, end))) {
+            self.assumeIsolated { pool in
+                pool.idleTimer = nil
+                let idleTime = pool.settings.exclusiveIdleTime.wholeMilliseconds
+                pool.closeIdle(since: pool.loop.now - min(pool.loop.now, idleTime))
+                pool.watchIdle()
+            }
+        }
+    }
+
+    /// Closes the connections that have been free since `limit` or longer.
+    private func closeIdle(since limit: UInt64) {
+        for (connection, since) in free where since <= limit { connection.assumeIsolated { $0.close() } }
+    }
 
     private func watchWaiters() {
         guard waitTimer == nil, let deadline = waiters.first?.deadline else { return }

@@ -5,8 +5,8 @@ extension PostgresPool {
     /// Runs `body` in a transaction, in which each statement sees what is committed when it starts (`READ COMMITTED`).
     /// Commits when `body` returns; rolls back when it throws or the task is cancelled.
     ///
-    /// The transaction holds one of the loop's ``PostgresSettings/exclusiveConnections``. Therefore `body` must do
-    /// nothing slow outside the database, and must never wait for another transaction of the same loop.
+    /// The transaction holds one of the loop's ``PostgresSettings/exclusiveConnections``, which the loops of a server share.
+    /// Therefore `body` must do nothing slow outside the database, and must never wait for another transaction.
     ///
     /// - Parameter statementTimeout: The timeout of each statement and of the commit; `nil` for
     ///   ``PostgresSettings/statementTimeout``.

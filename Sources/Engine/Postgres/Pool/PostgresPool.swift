@@ -2,7 +2,7 @@ package import EventLoop
 package import Logging
 import Synchronization
 
-/// The connections of one loop to the database.
+/// The connections of one loop to the database. Tasks on other loops may use them too.
 ///
 /// Reads share a connection in pipeline mode, writes share others, and each transaction leases its own
 /// (``PostgresSettings``). A call suspends its task and blocks no thread. Lost connections reconnect by themselves;
@@ -24,7 +24,9 @@ package final class PostgresPool: Sendable {
     package var statementCount: Int { statements.load(ordering: .relaxed) }
 
     /// Creates a pool without connections. ``start()`` connects it. A started pool lives until ``shutdown(within:)``.
-    package init(settings: PostgresSettings, loop: EventLoop, logger: Logger) {
+    ///
+    /// - Parameter places: The places that its transactions share with those of other pools; `nil` for places of its own.
+    package init(settings: PostgresSettings, loop: EventLoop, places: ExclusivePlaces? = nil, logger: Logger) {
         self.loop = loop
         self.settings = settings
         let counts = counts
@@ -39,7 +41,13 @@ package final class PostgresPool: Sendable {
         }
         reads = pipelines(.reads)
         writes = pipelines(.writes)
-        exclusive = ExclusivePool(settings: settings, loop: loop, counts: counts, logger: logger)
+        exclusive = ExclusivePool(
+            settings: settings,
+            places: places ?? ExclusivePlaces(settings.exclusiveConnections),
+            loop: loop,
+            counts: counts,
+            logger: logger
+        )
     }
 
     /// Returns the pool's numbers. Callable from any thread.

@@ -5,6 +5,7 @@ import FoundationEssentials
 import Logging
 import Messages
 import Postgres
+import Runtime
 import Server
 import Settings
 
@@ -54,7 +55,7 @@ struct DatabaseChecks: Sendable {
             { await self.check("database.migrations") { try await self.pending(pool) } },
             { await self.check("database.role") { try await self.role(pool) } },
             { await self.check("database.tls") { Self.tls(postgres) } },
-            { await self.check("database.connections") { try await self.connections(pool, postgres) } },
+            { await self.check("database.connections") { try await self.connections(pool) } },
             { await self.check("database.durability") { try await self.durability(pool) } },
             { await self.check("database.timeline") { try await self.timeline(pool) } },
             { await self.check("database.autovacuum") { try await self.autovacuum(pool) } },
@@ -65,10 +66,9 @@ struct DatabaseChecks: Sendable {
     }
 
     private func unreachable(_ text: String) -> [Finding] {
-        let others = ["migrations", "role", "tls", "connections", "durability", "timeline", "autovacuum", "accounts"]
-            .map {
-                "database.\($0)"
-            }
+        let others = [
+            "migrations", "role", "tls", "connections", "durability", "timeline", "autovacuum", "accounts",
+        ].map { "database.\($0)" }
         let subjects = ["clock.database"] + others + ["talk.quota_time_zone"]
         return [Finding("database", .wrong(text))]
             + subjects.map { Finding($0, .skipped("the database is unreachable")) }
@@ -166,18 +166,26 @@ struct DatabaseChecks: Sendable {
         return .ok("encrypted, and the database's certificate is verified (\(postgres.tlsMode))")
     }
 
-    private func connections(_ pool: PostgresPool, _ postgres: PostgresSettings) async throws -> Verdict {
-        guard let (allowed, used) = try await pool.read(ReadConnectionLimit()).first else {
+    private func connections(_ pool: PostgresPool) async throws -> Verdict {
+        guard let (allowed, free) = try await pool.read(ReadConnectionLimit()).first else {
             throw PostgresError(.decoding)
         }
-        let needed = PushServer.maximumDatabaseConnections(postgres)
-        guard needed <= allowed else {
+        let plan = settings.connectionPlan()
+        guard plan.total <= allowed else {
             return .wrong(
-                "a server on this machine needs up to \(needed) connections, but only \(allowed) are allowed: "
-                    + "raise max_connections, or the limit of the role or the database"
+                "a server with \(settings.loopCount) event loops opens up to \(plan.total) connections, but PostgreSQL allows "
+                    + "\(allowed): set database.max_connections to at most \(allowed), or raise max_connections, or the limit of "
+                    + "the role or the database"
             )
         }
-        return .ok("a server on this machine needs up to \(needed) of \(allowed) connections; \(used) are open now")
+        let text = "a server opens up to \(plan.total) of \(allowed) connections, \(plan.held) of them at once"
+        guard plan.held <= free else {
+            return .warning(
+                "\(text), and \(free) are free now: unless the server runs already, lower database.max_connections, or raise "
+                    + "max_connections"
+            )
+        }
+        return .ok("\(text); \(free) are free now")
     }
 
     private func durability(_ pool: PostgresPool) async throws -> Verdict {
@@ -366,26 +374,6 @@ struct ReadRolePrivileges: PostgresStatement {
         denied: [String]
     ) {
         try row.decode(String.self, String?.self, Bool.self, Bool.self, Bool.self, Bool.self, [String].self)
-    }
-}
-
-/// Reads how many connections the current role may open, and how many connections are open.
-///
-/// Some of `max_connections` are reserved for administrators. A limit of -1 means none.
-struct ReadConnectionLimit: PostgresStatement {
-    static let sql: SQL = """
-        SELECT least(
-                current_setting('max_connections')::integer
-                    - current_setting('superuser_reserved_connections')::integer
-                    - coalesce(current_setting('reserved_connections', true)::integer, 0),
-                (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
-                (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
-            ),
-            (SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database)
-        """
-
-    static func decode(_ row: PostgresRow) throws -> (allowed: Int32, used: Int64) {
-        try row.decode(Int32.self, Int64.self)
     }
 }
 
