@@ -401,8 +401,10 @@ let package = Package(
             "Programs/PushServerTests",
             [
                 "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal",
-                "kakao-sandbox", "KakaoSandbox", "Locking", "Net", "Postgres", "push-server", "Pushes", "Runtime",
-                "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes, subprocess,
+                "kakao-sandbox", "KakaoSandbox", "Locking", "Net", "Postgres", "PrivatePostgres", "push-server",
+                "Pushes",
+                "Runtime", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes,
+                subprocess,
                 systemPackage,
             ]
         ),

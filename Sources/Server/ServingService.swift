@@ -133,6 +133,7 @@ struct ServingService: Service {
     ///
     /// - Throws: ``PostgresError`` for a database that waiting does not change.
     private func prepareDatabase() async throws {
+        var isFirst = true
         while true {
             do {
                 try await applyMigrations()
@@ -141,7 +142,12 @@ struct ServingService: Service {
                 try await compareConnectionLimit()
                 return
             } catch let error as PostgresError where error.isTransient && mayWait(after: error) {
+                context.lostCommits.health.recordFailure(error)
                 var metadata: Logger.Metadata = ["error": "\(String(reflecting: error))"]
+                if isFirst, context.journal != nil {
+                    metadata["until_then"] = "not ready; calls from Kakao are written to the journal"
+                }
+                isFirst = false
                 if error.sqlState == Self.tooManyConnections {
                     metadata["needed"] = "\(connections.held), and up to \(connections.total)"
                     metadata["setting"] = "database.max_connections"

@@ -120,7 +120,7 @@ journal() {
         crash server
         [ "$number" != 1 ] || damage_journal >"$work/damaged"
         start_server server HTTP_PORT="$port"
-        wait_until 10 "start $number of the server without a database" curl -sf "http://127.0.0.1:$port/readyz"
+        wait_until 10 "start $number of the server without a database" curl -sf "http://127.0.0.1:$port/healthz"
     done
     sleep $((seconds - kills * (seconds / (kills + 1))))
     echo "$(records) calls wait in the journal; PostgreSQL is started"

@@ -8,7 +8,7 @@ enum OperationsMetrics {
     private static let databaseUp = Metric(
         "kakao_push_database_up",
         .gauge,
-        "1 if the last query of the database for these metrics succeeded, else 0."
+        "1 if the last query of the database for these metrics succeeded and it commits, else 0."
     )
     private static let databaseStatements = Metric(
         "kakao_push_database_statements_total",

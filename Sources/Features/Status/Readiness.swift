@@ -7,8 +7,9 @@ import Runtime
 import Schemas
 import ServiceKit
 
-/// Whether requests may be sent to this server. It must not be shutting down, and the database must be ready. With an open
-/// journal, the database may also be unreachable, or reject a server that was ready before.
+/// Whether requests may be sent to this server. It must not be shutting down, and the database must be ready and commit.
+/// With an open journal, a server that was ready before stays so while the database is unreachable, rejects it, or does not
+/// commit. A server that never was ready is misconfigured: a rolling update must not continue with it.
 ///
 /// Load balancers drop a server that is not ready. A problem that all servers share and can bear therefore does not
 /// count: a halted sender or, with a journal, an unreachable database. There is one instance for each event loop.
@@ -18,9 +19,15 @@ actor Readiness {
         case ok
         /// The database responds, but migrations are pending or in progress.
         case migrating
+        /// The database is unreachable, and has been since this process started.
+        case neverReached = "never_reached"
         case unreachable
         /// The database responds, but refuses this server: the database name, role, password or privileges are wrong.
         case refused
+        /// The database can be read, but accepts no changes.
+        case readOnly = "read_only"
+        /// The database can be read, but commits fail, or take longer than some seconds.
+        case notCommitting = "not_committing"
     }
 
     /// Whether requests may be sent, with the state of each part.
@@ -66,6 +73,7 @@ actor Readiness {
     private let pool: PostgresPool
     private let migrator: Migrator
     private let gate: StartupGate
+    private let health: CommitHealth
     private let journal: Journal?
     private let availability: KakaoAvailability
     private let control: SenderControl
@@ -76,6 +84,7 @@ actor Readiness {
         pool: PostgresPool,
         migrator: Migrator,
         gate: StartupGate,
+        health: CommitHealth,
         journal: Journal?,
         availability: KakaoAvailability,
         control: SenderControl
@@ -84,6 +93,7 @@ actor Readiness {
         unownedExecutor = pool.loop.asUnownedSerialExecutor()
         self.migrator = migrator
         self.gate = gate
+        self.health = health
         self.journal = journal
         self.availability = availability
         self.control = control
@@ -99,7 +109,7 @@ actor Readiness {
     }
 
     private nonisolated func determineResponse() async -> Response {
-        let database = await database()
+        let database = await state()
         let isJournalOpen = journal?.status.isOpen
         // A load balancer sends no calls to a server that is not ready. No call would therefore notice that the disk
         // has free space again.
@@ -107,11 +117,10 @@ actor Readiness {
         let isReady =
             switch database {
             case .ok: !gate.isShuttingDown
-            case .migrating: false
-            case .unreachable: isJournalOpen == true && !gate.isShuttingDown
-            // A server that was ready before may get access again, and its journal keeps Kakao's calls until then. A
-            // server that never was ready is misconfigured.
-            case .refused: gate.isOpen && isJournalOpen == true && !gate.isShuttingDown
+            case .migrating, .neverReached: false
+            // A server that was ready before will get access again, and its journal keeps Kakao's calls until then.
+            case .unreachable, .refused, .readOnly, .notCommitting:
+                gate.isOpen && isJournalOpen == true && !gate.isShuttingDown
             }
         let report = Report(
             isReady: isReady,
@@ -125,13 +134,24 @@ actor Readiness {
         return response
     }
 
+    /// Returns the state of the database: whether it can be read, and if so, whether it commits.
+    private nonisolated func state() async -> Database {
+        let database = await database()
+        guard database == .ok || database == .migrating else { return database }
+        return switch health.state {
+        case .committing: database
+        case .readOnly: .readOnly
+        case .stalled: .notCommitting
+        }
+    }
+
     /// Queries the database for pending migrations.
     private nonisolated func database() async -> Database {
         do {
             let pending = try await pool.loop.run(within: Self.limit) { [pool, migrator] in
                 try await migrator.pending(pool)
             }
-            guard let pending else { return .unreachable }
+            guard let pending else { return unreachable }
             // While this server runs, a newer one may replace functions, which suit this server too.
             let isComplete = gate.isOpen ? pending.migrations.isEmpty : pending.isEmpty
             return isComplete && gate.isOpen ? .ok : .migrating
@@ -143,7 +163,9 @@ actor Readiness {
         } catch let error as PostgresError where Self.refusals.contains(error.sqlStateClass ?? "") {
             return .refused
         } catch {
-            return .unreachable
+            return unreachable
         }
     }
+
+    private nonisolated var unreachable: Database { gate.isOpen ? .unreachable : .neverReached }
 }

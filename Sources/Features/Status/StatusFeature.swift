@@ -39,6 +39,7 @@ package struct StatusFeature: Feature {
             pool: loop.pool,
             migrator: server.migrator,
             gate: server.gate,
+            health: server.lostCommits.health,
             journal: server.journal,
             availability: server.availability,
             control: server.senderControl

@@ -45,6 +45,7 @@ struct StatusRoutes: RouteCollection {
             sender: SenderStatus(server.availability, await stop),
             backlog: report.backlog,
             isDatabaseUp: report.isDatabaseUp,
+            commits: server.lostCommits.health.state,
             waitingForDatabase: Int64(waiting),
             journal: server.journal?.status,
             kakao: server.availability.kakaoState,
@@ -63,10 +64,16 @@ private struct SharedStatus: Sendable {
     let servers: [ListServers.Row]
     /// The calls to Kakao in this month.
     let kakaoCalls: Int64
+    let waits: [DatabaseWait]
 
     @Sendable static func read(_ pool: PostgresPool) async throws -> SharedStatus {
         async let calls = pool.read(ReadKakaoCalls())
-        return SharedStatus(servers: try await pool.read(ListServers()), kakaoCalls: try await calls.first ?? 0)
+        async let waits = pool.read(ListDatabaseWaits())
+        return SharedStatus(
+            servers: try await pool.read(ListServers()),
+            kakaoCalls: try await calls.first ?? 0,
+            waits: try await waits
+        )
     }
 }
 
@@ -76,6 +83,7 @@ private struct ServiceStatus: Sendable {
     /// `nil` if the database does not respond.
     let backlog: Backlog?
     let isDatabaseUp: Bool
+    let commits: CommitHealth.State
     let waitingForDatabase: Int64
     /// `nil` if there is no journal.
     let journal: Journal.Status?
@@ -139,15 +147,49 @@ private struct ServiceStatus: Sendable {
     private static let databaseShape = Shape<ServiceStatus>(
         "DatabaseStatus",
         [
-            .member("up", .boolean, "Whether it responds.", \.isDatabaseUp),
+            .member("up", .boolean, "Whether it responds and commits.", \.isDatabaseUp),
+            .member("state", .choice, "Its state, as far as this server knows.", \.databaseState),
             .member(
                 "waiting",
                 .count,
                 "The statements of this server that wait to be sent. More than 0 for minutes: PostgreSQL is the bottleneck.",
                 \.waitingForDatabase
             ),
+            .array(
+                "waits",
+                waitShape.kind,
+                "What the sessions of all servers wait for, if they have for a second or longer.",
+                \.waits
+            ),
         ]
     )
+
+    private static let waitShape = Shape<DatabaseWait>(
+        "DatabaseWait",
+        [
+            .member("event", .text, "The wait event of PostgreSQL: `SyncRep` is a synchronous standby.", \.event),
+            .member("sessions", .count, "The number of sessions.", \.sessions),
+            .member("seconds", .seconds, "For how long the oldest of their statements has run.", \.seconds),
+        ]
+    )
+
+    /// The state of PostgreSQL.
+    fileprivate enum DatabaseState: String, CaseIterable, Sendable {
+        case ok
+        case unreachable
+        case readOnly = "read_only"
+        case notCommitting = "not_committing"
+    }
+
+    private var databaseState: DatabaseState {
+        switch commits {
+        case .readOnly: .readOnly
+        case .stalled: shared == nil ? .unreachable : .notCommitting
+        case .committing: isDatabaseUp ? .ok : .unreachable
+        }
+    }
+
+    private var waits: [DatabaseWait] { shared?.waits ?? [] }
 
     private static let kakaoShape = Shape<ServiceStatus>(
         "KakaoStatus",

@@ -166,19 +166,28 @@ import Testing
         }
     }
 
-    @Test("A server that starts without PostgreSQL is ready, and accepts only Kakao's calls")
+    @Test(
+        "A server that starts without PostgreSQL accepts only Kakao's calls, and is not ready until it has reached it"
+    )
     func startedWithout() async throws {
         try await withClusterAndKakao { cluster, url, kakao in
             await cluster.stop(.fast)
             let settings = Self.settings(url, kakao, journal: try Self.folder())
-            let first = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+            let log = CollectedLog()
+            let first = try await RunningServer.start(settings, log: log, awaitsDatabase: false)
             var api = TestClient(url: first.url)
             for number in 0..<5 { #expect(try await Self.callback(api, "\(number)") == 200) }
             #expect(try await Self.kakao(api).get("/kakao/unlink", Self.unlink).status == 200)
             #expect(try await Self.report(api, "token") == 200)
             #expect(try await api.with(nil).post("/kakao/push/feedback/wrong").status == 404)
             #expect(try await api.register(1, "token").status == 503)
-            #expect(try await api.get("/readyz").status == 200)
+            // A rolling update with a wrong address must not continue.
+            let ready = try await api.get("/readyz")
+            #expect(ready.status == 503)
+            #expect(ready.json?["checks"]?["database"] == "never_reached")
+            #expect(ready.json?["checks"]?["journal"] == "ok")
+            let line = await log.line { $0.message == "Waiting for the database" }
+            #expect(line.metadata["until_then"] == "not ready; calls from Kakao are written to the journal")
             try await first.stop()
 
             var second = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
@@ -391,7 +400,7 @@ import Testing
         }
     }
 
-    @Test("With a full disk, Kakao gets 503 and the server is not ready, until there is space")
+    @Test("With a full disk, Kakao gets 503 and readiness shows a closed journal, until there is space")
     func fullDisk() async throws {
         let isFull = Locked(true)
         var operations = FileOperations.system
@@ -416,7 +425,9 @@ import Testing
             #expect(ready.status == 503)
             #expect(ready.json?["checks"]?["journal"] == "closed")
             isFull.withLock { $0 = false }
-            try await eventually("the server is ready again") { try await api.get("/readyz").status == 200 }
+            try await eventually("the journal is open again") {
+                try await api.get("/readyz").json?["checks"]?["journal"] == "ok"
+            }
             #expect(try await Self.callback(api, "after") == 200)
             try await server.stop()
         }

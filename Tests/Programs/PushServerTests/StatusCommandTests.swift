@@ -42,7 +42,10 @@ import Testing
             ],
             "backlog": ["batches": 1200, "oldest_seconds": .number(try #require(JSONNumber(75.5)))],
             "journal": ["open": true, "records": 3, "oldest_seconds": 9, "rejected": 2],
-            "database": ["up": true, "waiting": 7],
+            "database": [
+                "up": false, "state": "not_committing", "waiting": 7,
+                "waits": [["event": "SyncRep", "sessions": 3, "seconds": 12]],
+            ],
             "kakao": [
                 "state": "refusing", "last_call_at": "2026-11-21T08:15:30Z", "last_error": "halt",
                 "last_error_at": "2026-11-21T08:15:30Z", "calls": 40, "failed_calls": 4, "mean_milliseconds": 12,
@@ -59,7 +62,8 @@ import Testing
                 "sender           halted", "  reason         KakaoAK is ?wrong", "  remedy         Check the key.",
                 "waiting batches  1,200, the oldest due for 1 min 16 s",
                 "journal          open, 3 calls wait, the oldest for 9 s, 2 rejected",
-                "PostgreSQL       up, 7 statements wait", "Kakao            refusing",
+                "PostgreSQL       does not commit, 7 statements wait",
+                "  waits for      SyncRep in 3 sessions, for up to 12 s", "Kakao            refusing",
                 "  calls          40 in 5 min, 4 failed, 12 ms on average",
                 "  last error     halt at 2026-11-21T08:15:30Z", "  this month     2,500,000 of 3,000,000",
                 "servers          a 1.0, up for 1 min 0 s", "                 b 1.1, up for 5 s",

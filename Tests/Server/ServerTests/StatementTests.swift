@@ -334,6 +334,8 @@ import Testing
             PingDatabase(),
             ReadDatabaseClock(),
             ReadTime(timeZone: "Asia/Seoul"),
+            CommitMessage(),
+            ListDatabaseWaits(),
             ReadRolePrivileges(),
             ReadConnectionLimit(),
             ListDisabledSettings(names: ["fsync", "autovacuum"]),

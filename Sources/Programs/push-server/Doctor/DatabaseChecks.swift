@@ -13,6 +13,8 @@ import Settings
 struct DatabaseChecks: Sendable {
     /// The oldest supported version of PostgreSQL: 14.
     private static let oldestVersion = 140_000
+    /// The time limit of a commit.
+    private static let commitLimit = Duration.seconds(2)
     /// The SQLSTATE of a statement on a table that does not exist.
     private static let undefinedTable = "42P01"
     /// The SQLSTATE of an unknown time zone.
@@ -56,6 +58,7 @@ struct DatabaseChecks: Sendable {
             { await self.check("database.role") { try await self.role(pool) } },
             { await self.check("database.tls") { Self.tls(postgres) } },
             { await self.check("database.connections") { try await self.connections(pool) } },
+            { await self.check("database.commits") { try await self.commits(pool) } },
             { await self.check("database.durability") { try await self.durability(pool) } },
             { await self.check("database.timeline") { try await self.timeline(pool) } },
             { await self.check("database.autovacuum") { try await self.autovacuum(pool) } },
@@ -67,7 +70,7 @@ struct DatabaseChecks: Sendable {
 
     private func unreachable(_ text: String) -> [Finding] {
         let others = [
-            "migrations", "role", "tls", "connections", "durability", "timeline", "autovacuum", "accounts",
+            "migrations", "role", "tls", "connections", "commits", "durability", "timeline", "autovacuum", "accounts",
         ].map { "database.\($0)" }
         let subjects = ["clock.database"] + others + ["talk.quota_time_zone"]
         return [Finding("database", .wrong(text))]
@@ -186,6 +189,27 @@ struct DatabaseChecks: Sendable {
             )
         }
         return .ok("\(text); \(free) are free now")
+    }
+
+    /// Checks that a commit ends, and says what it waits for otherwise.
+    private func commits(_ pool: PostgresPool) async throws -> Verdict {
+        let begin = MonotonicTime.now
+        do {
+            let message = try await loop.run(within: Self.commitLimit) { try await pool.write(CommitMessage()) }
+            if message != nil { return .ok("a commit takes \((MonotonicTime.now - begin).inMilliseconds)") }
+        } catch let error as PostgresError where error.sqlState == PostgresError.readOnlyTransaction {
+            return .skipped("the database accepts no changes")
+        }
+        let waits = try await pool.read(ListDatabaseWaits())
+        let late = "a commit takes longer than 2 s"
+        guard !waits.isEmpty else { return .warning("\(late): look at PostgreSQL's disk") }
+        let words = waits.map(\.description).joined(separator: ", ")
+        guard waits.contains(where: { $0.event == "SyncRep" }) else {
+            return .warning("\(late), and sessions wait for \(words)")
+        }
+        return .wrong(
+            "commits do not end, and sessions wait for \(words): start the standby, or take it from synchronous_standby_names"
+        )
     }
 
     private func durability(_ pool: PostgresPool) async throws -> Verdict {
@@ -331,6 +355,15 @@ struct ReadDatabaseClock: PostgresStatement {
         """
 
     static func decode(_ row: PostgresRow) throws -> Date { try row.decode(Date.self) }
+}
+
+/// Commits a transaction that writes a message to the write-ahead log and changes nothing.
+struct CommitMessage: PostgresStatement {
+    static let sql: SQL = """
+        SELECT pg_logical_emit_message(true, 'push-server doctor', '')::text
+        """
+
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }
 
 /// Reads the current role and schema, whether the role is a superuser or a member of one, its privileges, and the tables

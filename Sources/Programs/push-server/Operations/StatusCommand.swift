@@ -73,8 +73,21 @@ enum ShownStatus {
 
     private static func database(_ database: JSONValue?) -> [[String]] {
         let waiting = database?["waiting"]?.integer ?? 0
-        let state = database?["up"] == true ? "up" : "does not respond"
-        return [["PostgreSQL", waiting > 0 ? "\(state), \(Text.grouped(waiting)) statements wait" : state]]
+        let state =
+            switch database?["state"]?.string {
+            case "read_only": "is read-only"
+            case "not_committing": "does not commit"
+            default: database?["up"] == true ? "up" : "does not respond"
+            }
+        let waits = (database?["waits"]?.array ?? []).map { wait in
+            let sessions = wait["sessions"]?.integer ?? 0
+            let time = Text.duration(seconds: seconds(wait["seconds"]))
+            return [
+                "  waits for",
+                "\(wait.printable("event")) in \(Text.grouped(sessions)) sessions, for up to \(time)",
+            ]
+        }
+        return [["PostgreSQL", waiting > 0 ? "\(state), \(Text.grouped(waiting)) statements wait" : state]] + waits
     }
 
     private static func kakao(_ kakao: JSONValue?) -> [[String]] {

@@ -9,7 +9,7 @@ package final class Monitoring: Sendable {
         package var metrics: [Metric.Reading]
         /// The work that waits to be done; `nil` if the feature has no queue, or while the database is unavailable.
         package var backlog: Backlog?
-        /// Whether the database has responded to the queries for this report.
+        /// Whether the database has responded to the queries for this report, and commits.
         package var isDatabaseUp: Bool
 
         package init(metrics: [Metric.Reading], backlog: Backlog? = nil, isDatabaseUp: Bool = true) {

@@ -79,6 +79,8 @@ package final class LostCommits: Sendable {
         }
     }
 
+    /// Whether PostgreSQL commits at all.
+    package let health: CommitHealth
     /// The process as ``AcquireLease`` stores it.
     let process = UUID()
     private let pool: PostgresPool
@@ -91,11 +93,15 @@ package final class LostCommits: Sendable {
         self.pool = pool
         self.control = control
         self.logger = logger
+        health = CommitHealth(logger: logger)
         signal = Signal(loop: pool.loop)
-        monitoring.register { [state] in
+        monitoring.register { [state, health] in
             let lost = state.withLock { $0.lost }
             let samples = lost.sorted { $0.key < $1.key }.map { ($0.key, Double($0.value)) }
-            return Monitoring.Report(metrics: [Self.lost.reading("object", samples)])
+            return Monitoring.Report(
+                metrics: [Self.lost.reading("object", samples)],
+                isDatabaseUp: health.state == .committing
+            )
         }
     }
 

@@ -142,7 +142,8 @@ package final class WorkQueue {
     private func renewLease(_ onChange: (LeaseChange) -> Void) async throws {
         let start = EventLoop.milliseconds()
         if let lease {
-            if let hasWork = try await store.renew(lease.id, for: intervals.lease) {
+            let hasWork = try await commits.health.observe { try await store.renew(lease.id, for: intervals.lease) }
+            if let hasWork {
                 self.lease?.renewed(at: start)
                 return onChange(.renewed(hasWork: hasWork))
             }
@@ -151,7 +152,7 @@ package final class WorkQueue {
         }
         // Each attempt uses a new id, so that nothing is claimed under an id whose response was lost.
         let lease = WorkLease(requestedAt: start, intervals)
-        try await store.acquire(lease.id, for: intervals.lease, commits)
+        try await commits.health.observe { try await store.acquire(lease.id, for: intervals.lease, commits) }
         self.lease = lease
         hasLostClaim = false
         nextReconciliation = loop.now + intervals.renewal.wholeMilliseconds

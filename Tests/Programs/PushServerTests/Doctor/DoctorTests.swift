@@ -7,6 +7,7 @@ import JSON
 import KakaoSandbox
 import Net
 import Postgres
+import PrivatePostgres
 import ServiceTesting
 import Subprocess
 import TestSupport
@@ -363,6 +364,23 @@ import Testing
             #expect(examination["database.durability"]?.state == "warning")
             #expect(examination["database.timeline"]?.state == "ok")
             #expect(examination.code == 0)
+        }
+    }
+
+    @Test("A commit that waits for a synchronous standby is wrong, and the finding names what it waits for")
+    func commits() async throws {
+        try await withStandbyAndKakao(isSynchronous: true) { pair, kakao in
+            let pool = try await Shared.pool(pair.primaryURL)
+            let database = TestDatabase(url: pair.primaryURL, pool: pool)
+            let environment = RunningProgram.environment(database, kakao)
+            #expect(try await Examination(environment)["database.commits"]?.state == "ok")
+            await pair.standby.stop(.immediate)
+            let examination = try await Examination(environment)
+            #expect(examination.wrong.contains("database.commits"))
+            let text = examination["database.commits"]?.text ?? ""
+            #expect(text.contains("SyncRep (a synchronous standby) in 1 session"))
+            #expect(text.contains("synchronous_standby_names"))
+            await pool.shutdown()
         }
     }
 
