@@ -42,6 +42,8 @@ trap 'exit 130' INT TERM
 start() {
     local name=$1
     shift
+    # Nobody reads what an earlier process of the name has written: the shell in the background may truncate it later.
+    : >"$work/$name.out"
     "$@" >"$work/$name.out" 2>"$work/$name.log" &
     processes[$name]=$!
 }
