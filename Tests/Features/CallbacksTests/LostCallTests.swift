@@ -57,42 +57,4 @@ import Testing
             #expect(try await database.text(members) == "1 2 -")
         }
     }
-
-    @Test("Calls of a user who was erased since stay lost, also if the clock of the server is ahead of the database's")
-    func clocks() async throws {
-        let journal = "\(try TemporaryFolder.make())/journal"
-        try await withDatabaseAndKakao { database, kakao in
-            // The statements of the server see an hour less than it does.
-            try await database.pool.write(
-                """
-                CREATE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql STABLE
-                AS $$ SELECT pg_catalog.now() - interval '1 hour' $$
-                """
-            )
-            try await database.pool.write(
-                """
-                DO $$ BEGIN
-                    EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
-                END $$
-                """
-            )
-            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
-            settings.kakao.appID = 123_456
-            settings.journal.directory = journal
-            settings.callbacks.replayMinutes = 10
-            try await RunningServer.with(settings) { api in
-                let caller = api.with("KakaoAK \(Keys.admin)")
-                for user in ["1", "2"] {
-                    _ = try await caller.get("/kakao/unlink", ["app_id": "123456", "user_id": user])
-                }
-                #expect(try await api.delete("/v1/users/2").status == 204)
-                #expect(try await database.count("erased_users WHERE erased_at < now() - interval '50 minutes'") == 1)
-                try await database.pool.write("DELETE FROM events")
-                try await database.beginNewRun()
-                let lost = try await api.metrics().value("kakao_push_lost_commits_total", ["object": "callbacks"])
-                #expect(lost == 1)
-                #expect(try await database.text("SELECT string_agg(user_id::text, ' ') FROM events") == "1")
-            }
-        }
-    }
 }

@@ -26,10 +26,18 @@ package final class UserLifecycle: Sendable {
 
     /// Deletes all data of a user, and records it for ``restoreErasures(on:_:)``. Returns `false` if a part of it is still pending.
     package func erase(_ userID: Int64, _ observers: Observers, on loop: LoopServices) async throws -> Bool {
-        if let erasedAt = try await loop.pool.write(RecordErasure(userID: userID, erasedAt: nil)).first {
-            erasures.withLock { $0.store(erasedAt, for: userID) }
+        try await recordErasure(of: userID, on: loop)
+        let isDone = try await observers.deleteData(ofUser: userID, erasedAt: nil)
+        // Again, after the deletions: if PostgreSQL loses one of them, it has lost this, too.
+        try await recordErasure(of: userID, on: loop)
+        return isDone
+    }
+
+    private func recordErasure(of userID: Int64, on loop: LoopServices) async throws {
+        guard let erasedAt = try await loop.pool.write(RecordErasure(userID: userID, erasedAt: nil)).first else {
+            return
         }
-        return try await observers.deleteData(ofUser: userID, erasedAt: nil)
+        erasures.withLock { $0.store(erasedAt, for: userID) }
     }
 
     /// Compares the erasures of the last minutes with the database, which may have lost them, and erases the users of lost ones again.
