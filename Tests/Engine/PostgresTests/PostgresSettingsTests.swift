@@ -77,12 +77,16 @@ import Testing
         #expect(parameters["application_name"] == "push-server")
         #expect(parameters["target_session_attrs"] == nil)
         settings = try PostgresSettings(url: "postgres://h,i/d?application_name=mine")
-        parameters = Dictionary(uniqueKeysWithValues: settings.parameters(PostgresAddress()).map { ($0.keyword, $0.value) })
+        parameters = Dictionary(
+            uniqueKeysWithValues: settings.parameters(PostgresAddress()).map { ($0.keyword, $0.value) }
+        )
         #expect(parameters["options"] == nil)
         #expect(parameters["application_name"] == "mine")
         #expect(parameters["target_session_attrs"] == "primary")
         settings = try PostgresSettings(url: "postgres://h,i/d?target_session_attrs=any")
-        parameters = Dictionary(uniqueKeysWithValues: settings.parameters(PostgresAddress()).map { ($0.keyword, $0.value) })
+        parameters = Dictionary(
+            uniqueKeysWithValues: settings.parameters(PostgresAddress()).map { ($0.keyword, $0.value) }
+        )
         #expect(parameters["target_session_attrs"] == "any")
     }
 

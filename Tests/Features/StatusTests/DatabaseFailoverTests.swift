@@ -142,17 +142,8 @@ import Testing
                 #expect(try await api.register(1, "token").status == 200)
                 await pair.primary.stop(.immediate)
                 try await eventually("registrations fail") { try await api.register(2, "other").status == 503 }
-                let standby = PostgresPool(
-                    settings: try PostgresSettings(url: pair.standbyURL),
-                    loop: try Shared.loop,
-                    logger: quietLogger
-                )
-                standby.start()
-                let promotion = ContinuousClock.now
-                _ = try await standby.read("SELECT pg_promote(false)")
+                try await pair.standby.promote()
                 try await eventually("devices can be registered") { try await api.register(2, "other").status == 200 }
-                print("registrations \(promotion.duration(to: .now)) after the promotion")
-                await standby.shutdown()
                 try await Self.expect(api, 200, "ok")
             }
         }
@@ -165,9 +156,7 @@ import Testing
                 let process = try #require(await frozen.processIdentifier)
                 #expect(kill(process, SIGSTOP) == 0)
                 defer { _ = kill(process, SIGCONT) }
-                let start = ContinuousClock.now
                 try await RunningServer.with(Self.settings(TestPair.url(frozenURL, url), kakao)) { api in
-                    print("ready \(start.duration(to: .now)) after the start")
                     try await Self.expect(api, 200, "ok")
                     #expect(try await api.register(1, "token").status == 200)
                 }
