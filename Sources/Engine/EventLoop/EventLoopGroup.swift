@@ -10,8 +10,8 @@ package final class EventLoopGroup: Sendable {
     package static let coreCount: Int = {
         let allowed = clinux_allowed_processors()
         let online = allowed > 0 ? Int(allowed) : Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        let quota = ProcessorQuota().processors.map { Int($0.rounded(.up)) }
-        return max(1, min(online, quota ?? online))
+        let quota = ProcessorQuota().processors ?? .infinity
+        return max(1, Int(min(Double(online), quota.rounded(.up))))
     }()
 
     /// Creates and starts the loops.

@@ -36,9 +36,6 @@ package struct Readiness: OptionSet, Sendable {
     /// Both directions are shut down. Reported regardless of the interest.
     package static let hangUp = Readiness(rawValue: EPOLLHUP.rawValue)
 
-    /// Whether the connection has failed, or both sides have closed it.
-    package var isEnd: Bool { rawValue & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 }
-
     /// Whether to read: there are bytes, the end of input or an error.
     package var concernsInput: Bool {
         rawValue & (EPOLLIN.rawValue | EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0

@@ -3,8 +3,8 @@ import Net
 
 /// An address of the database: what a single attempt to connect is for.
 struct PostgresAddress: Hashable, Sendable {
-    /// The host as the connection string names it: a name, for which a certificate is verified, an address, or a directory
-    /// of Unix sockets. `nil` for libpq's default directory.
+    /// The host of the connection string: the name that a certificate must have, an address, or a directory of Unix
+    /// sockets. `nil` for libpq's default directory.
     var host: String?
     /// The numeric address; `nil` for a directory.
     var hostaddr: String?

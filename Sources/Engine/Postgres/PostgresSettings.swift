@@ -53,7 +53,7 @@ package struct PostgresSettings: Sendable {
     /// not know their length. A read with several conditions has more than one possible plan.
     var plansOnce = false
 
-    /// What the connections with these settings, and with copies of them, know of the addresses.
+    /// Shared by all copies of these settings.
     let addresses = Locked(AddressPreferences())
 
     /// The parameters of the connection string, as libpq parsed them.
@@ -169,7 +169,8 @@ package struct PostgresSettings: Sendable {
         ]
         parameters.merge(connection) { _, given in given }
         parameters["client_encoding"] = "UTF8"
-        // Of several hosts, a standby is passed over. The session checks a single one, to name it as a standby.
+        // With several hosts, libpq skips standbys. A single standby is accepted here and refused by the session, which
+        // can say that it is one.
         if hasSeveralHosts, parameters["target_session_attrs"] == nil, Self.environment("PGTARGETSESSIONATTRS") == nil {
             parameters["target_session_attrs"] = "primary"
         }

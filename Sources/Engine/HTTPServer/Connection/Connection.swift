@@ -59,7 +59,7 @@ final class Connection: @unchecked Sendable {
     private(set) var isWaitingForTurn = false
     /// Whether the next request may begin without looking at the time.
     private var hasTurn = false
-    /// Whether the client had closed its side when the connection's turn came, so that nobody may wait for the response.
+    /// Whether the client had already closed its side when the connection's turn came. It has most likely gone away.
     private(set) var clientHasLeft = false
     /// Whether the socket has no room. The rest is written when it has.
     private var isBlocked = false
@@ -123,7 +123,7 @@ final class Connection: @unchecked Sendable {
         guard isOpen, readiness.concernsInput else { return }
         guard !isWaitingForTurn else {
             // Reset by the peer, who gets no response.
-            if readiness.isEnd { close() }
+            if readiness.contains(.error) || readiness.contains(.hangUp) { close() }
             return
         }
         // Kakao's connections do not wait, and a proxy's carry the requests of many clients.
@@ -302,8 +302,8 @@ final class Connection: @unchecked Sendable {
         return taken
     }
 
-    /// Returns whether another request may begin; if not, it waits for its turn. The first one of a turn may, and those of Kakao,
-    /// who need no turn.
+    /// Returns whether another request may begin: the first one of a turn, any while the loop has time, and any of Kakao's. Other
+    /// requests wait for their turn.
     private func mayBeginRequest() -> Bool {
         guard !hasTurn else {
             hasTurn = false

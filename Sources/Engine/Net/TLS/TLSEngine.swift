@@ -18,7 +18,7 @@ package final class TLSEngine {
     }
 
     /// The maximum number of key updates that a peer may make (RFC 8446 §4.6.3). Each costs as much as a small request, and 27 bytes.
-    /// Those that make any make one for some hundred gigabytes.
+    /// Real peers make none, or one for each hundred gigabytes or so.
     private static let maximumKeyUpdates = 16
 
     private let ssl: OpaquePointer

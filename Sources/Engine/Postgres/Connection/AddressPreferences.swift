@@ -1,5 +1,5 @@
-/// What the connections of a process know of the addresses of their database: where it was reached last, and which
-/// addresses do not respond.
+/// Where a database was reached last, and which of its addresses do not respond, as the connections of this process have
+/// found out.
 ///
 /// All connections with copies of the same ``PostgresSettings`` share it, so that one finds out for all of them that a
 /// host hangs or that a standby was promoted. Pure: its owner provides the clock.

@@ -94,7 +94,7 @@ struct AnswerQueue<Command, Rows> {
             if case .failed = self.outcome { return .wait }
             self.outcome = outcome
         case (.sync, .failed(let error)) where error.sqlState == nil:
-            // Of libpq, not of the server: there will be no sync.
+            // An error of libpq itself, which has no SQLSTATE: no sync will follow.
             return .lost(commitFailure?.error ?? error)
         case (.sync, .failed(let error)):
             guard commitFailure == nil else { return .desynchronized }

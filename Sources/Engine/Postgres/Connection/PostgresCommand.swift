@@ -59,6 +59,15 @@ final class PostgresCommand: @unchecked Sendable {
         }
     }
 
+    /// Completes the command with its outcome on a connection.
+    func complete(_ outcome: Outcome<PostgresRows>) {
+        switch outcome {
+        case .rows(let rows): complete(.success(rows))
+        case .failed(let error): complete(.failure(error))
+        case .aborted: fail(.connectionLost, "aborted by the failure of an earlier command")
+        }
+    }
+
     /// Completes the command with an error that names its statement.
     func fail(_ code: PostgresError.Code, _ detail: String) {
         complete(.failure(PostgresError(code, detail: detail, statement: statement)))

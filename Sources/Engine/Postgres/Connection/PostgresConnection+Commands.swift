@@ -230,11 +230,7 @@ extension PostgresConnection {
             if case .script = phase { return connectionError() }
         case .own(let command):
             endScript()
-            switch outcome {
-            case .rows(let rows): command.complete(.success(rows))
-            case .failed(let error): command.complete(.failure(error))
-            case .aborted: command.fail(.connectionLost, "aborted by the failure of an earlier command")
-            }
+            command.complete(outcome)
         }
         guard case .failed(let error) = outcome else { return nil }
         if isReadOnlyServer(error) {

@@ -66,7 +66,7 @@ actor PostgresConnection {
     var registration: Registration?
     /// The address of the present attempt, or of the open connection.
     private(set) var address = PostgresAddress()
-    /// The addresses that this round of attempts has yet to try, and the failures at the others.
+    /// The addresses that this round of attempts has not tried yet, and the failures at those that it has tried.
     private var remaining = Deque<PostgresAddress>()
     private var failures: [PostgresError] = []
     var answers = AnswerQueue<Sent, PostgresRows>()

@@ -154,11 +154,7 @@ actor ExclusiveConnection {
             // A script or a `COPY` takes as long as it has work.
             if case .statement = command.work { counts.durations.record(milliseconds: loop.now - command.sentAt) }
             if case .copy = command.work { isCopying = false }
-            switch answer {
-            case .rows(let rows): command.complete(.success(rows))
-            case .failed(let error): command.complete(.failure(error))
-            case .aborted: command.fail(.connectionLost, "aborted by the failure of an earlier command")
-            }
+            command.complete(answer)
             sendWaiting()
         case .notified:
             // Listeners have connections of their own.

@@ -162,17 +162,13 @@ actor PipelinedConnection {
         progressedAt = loop.now
         counts.durations.record(milliseconds: loop.now - command.sentAt)
         switch outcome {
-        case .rows(let rows):
-            command.complete(.success(rows))
         case .failed(let error) where error.mayBeRetried && command.attempts < Self.maximumAttempts:
             // The statement had no effect, and its sync group contains only itself or only reads.
             waiting.prepend(command)
-        case .failed(let error):
-            command.complete(.failure(error))
         case .aborted where command.attempts < Self.maximumAttempts:
             waiting.prepend(command)
-        case .aborted:
-            command.fail(.connectionLost, "aborted by the failure of an earlier command")
+        case .rows, .failed, .aborted:
+            command.complete(outcome)
         }
         sendSoon()
         checkIdle()

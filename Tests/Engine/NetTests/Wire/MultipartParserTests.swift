@@ -1,4 +1,4 @@
-import Glibc
+import EventLoop
 import TestSupport
 import Testing
 
@@ -271,7 +271,7 @@ struct MultipartParserTests {
         let body = Array(String(repeating: unit, count: 400_000 / unit.utf8.count + 1).utf8)
         /// Returns the processor time for parsing the body's first `length` bytes, `times` times, in pieces of `size` bytes.
         func time(_ length: Int, times: Int, _ size: Int) throws -> Duration {
-            let begin = Self.processorTime
+            let begin = ProcessorTime.ofThread
             for _ in 0..<times {
                 var parser = try MultipartParser(contentType: type)
                 _ = try parser.receive(Array(start.utf8))
@@ -279,19 +279,12 @@ struct MultipartParserTests {
                     _ = try parser.receive(body[place..<min(place + size, length)])
                 }
             }
-            return Self.processorTime - begin
+            return ProcessorTime.ofThread - begin
         }
         // A quadratic scan takes 16 times as long for one long body as for the same bytes in 16 short ones.
         for size in [1, 1000, body.count] {
             let (short, long) = (try time(25_000, times: 16, size), try time(400_000, times: 1, size))
             #expect(long < short * 4)
         }
-    }
-
-    /// The processor time of this thread, which a busy machine does not lengthen.
-    private static var processorTime: Duration {
-        var time = timespec()
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 }
