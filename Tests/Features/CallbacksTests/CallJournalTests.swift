@@ -155,6 +155,12 @@ import Testing
                     _ = try await Self.callback(api, "after")
                     return try await api.get("/v1/status").json?["journal"]?["records"] == 0
                 }
+                // A server that stops before keeps the files of its claims, for the next one to compare.
+                let pool = try await Shared.pool(url)
+                try await eventually("both queues have compared the new run of PostgreSQL") {
+                    try await Self.count(pool, "work_leases WHERE checked_run = database_run()") == 2
+                }
+                await pool.shutdown()
             }
             #expect(
                 !log.messages.contains {
