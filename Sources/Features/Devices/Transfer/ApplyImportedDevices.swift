@@ -236,8 +236,8 @@ struct ApplyImportedDevices: PostgresStatement {
 ///
 /// A registration and a step whose transactions overlap do not see each other, and one token may then have two devices.
 /// This statement begins after the step is committed. Either it sees the registration, or the later confirmation of the
-/// registration sees both devices. If no other transaction has written between the beginning of the step and of this statement, as
-/// the numbers of transactions show, there is nothing to look for.
+/// registration sees both devices. If all devices of the step were new, and no other transaction has written between the beginning of
+/// the step and of this statement, as the numbers of transactions show, there is nothing to look for.
 struct FindContestedTokens: PostgresStatement {
     static let sql: SQL = """
         SELECT device.push_token
@@ -265,7 +265,7 @@ struct FindContestedTokens: PostgresStatement {
     let after: Int64
     let last: Int64
     let limit: Int64
-    /// The number of the step's transaction, if none that writes was in progress when it began.
+    /// The number of the step's transaction, if all its devices were new and no transaction that writes was in progress when it began.
     let soleTransaction: Int64?
 
     var parameters: [PostgresValue] { [.int64(after), .int64(last), .int64(limit), .int64(soleTransaction)] }

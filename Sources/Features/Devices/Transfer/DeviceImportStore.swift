@@ -161,12 +161,14 @@ struct DeviceImportStore: Sendable {
         result.created += step.created
         result.updated += step.updated
         result.displaced += step.displaced
+        // A device that was known may share its token since an earlier race.
+        let areNew = step.created == last - position
         let contested = try await session.query(
             FindContestedTokens(
                 after: position,
                 last: last,
                 limit: Self.step,
-                soleTransaction: step.soleTransaction
+                soleTransaction: areNew ? step.soleTransaction : nil
             )
         )
         if !contested.isEmpty {
