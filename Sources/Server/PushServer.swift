@@ -56,15 +56,14 @@ package final class PushServer: Service {
         self.logSink = logSink
         self.onReady = onReady
         loops = try EventLoopGroup(count: loopCount ?? settings.loopCount)
-        var database = try PostgresSettings(url: settings.databaseURL.revealed)
-        database.statementTimeout = settings.databaseTimeout
-        database.waitTimeout = settings.databaseTimeout
+        let database = try settings.database()
         let context = try ServerContext(
             kakao: settings.kakao,
             identity: settings.identity,
             document: .service,
             migrator: migrator,
             database: database,
+            replica: settings.replica(),
             connections: settings.connectionPlan(loopCount: loops.loops.count),
             journal: Journal(settings.journal, logger: logger),
             unverifiedEvents: Journal(ofUnverifiedEvents: settings.journal, logger: logger),

@@ -28,7 +28,7 @@ package struct PostgresSettings: Sendable {
     /// The maximum number of connections for each loop that transactions and scripts lease. Each is opened when it is
     /// first needed, and closed after ``exclusiveIdleTime``. The pools of a server may share fewer: ``ExclusivePlaces``.
     package var exclusiveConnections = Self.exclusivePerLoop
-    static let exclusivePerLoop = 4
+    package static let exclusivePerLoop = 4
     /// The time after which a connection that no transaction uses is closed.
     var exclusiveIdleTime: Duration = .seconds(60)
     /// The name in `pg_stat_activity`, unless the connection string sets one.
@@ -42,6 +42,11 @@ package struct PostgresSettings: Sendable {
     /// The time that the client waits beyond ``statementTimeout``. It covers the network round trip, so that the
     /// server's own timeout comes first.
     var answerGrace: Duration = .seconds(2)
+
+    /// Whether the server may be a standby. Nothing can be changed through the connections then.
+    package var isReplica = false {
+        didSet { isReadOnly = isReplica }
+    }
 
     /// Whether the server rejects statements that change something.
     var isReadOnly = false
@@ -171,7 +176,9 @@ package struct PostgresSettings: Sendable {
         parameters["client_encoding"] = "UTF8"
         // With several hosts, libpq skips standbys. A single standby is accepted here and refused by the session, which
         // can say that it is one.
-        if hasSeveralHosts, parameters["target_session_attrs"] == nil, Self.environment("PGTARGETSESSIONATTRS") == nil {
+        if hasSeveralHosts, !isReplica, parameters["target_session_attrs"] == nil,
+            Self.environment("PGTARGETSESSIONATTRS") == nil
+        {
             parameters["target_session_attrs"] = "primary"
         }
         if let host = address.host { parameters["host"] = host }

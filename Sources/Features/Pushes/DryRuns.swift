@@ -30,7 +30,7 @@ struct DryRuns: Sendable {
     /// - Throws: ``Problem`` if the push names something that does not exist, or if too many dry runs are in progress;
     ///   ``PostgresError``.
     func run(_ push: NewPush) async throws -> DryRun {
-        let preview = try await preview(push)
+        let preview = try await preview(push, mayBeBehind: true)
         let pool = preparations.pool
         let app = server.kakao
         let pace = SendingPace(
@@ -55,8 +55,9 @@ struct DryRuns: Sendable {
 
     /// Reads the audience of a push.
     ///
+    /// - Parameter mayBeBehind: Whether a replica may be read, since the result is only shown.
     /// - Throws: As ``run(_:)``.
-    func preview(_ push: NewPush) async throws -> PreparationStore.Preview {
+    func preview(_ push: NewPush, mayBeBehind: Bool = false) async throws -> PreparationStore.Preview {
         guard concurrency.acquire() else {
             throw Problem(
                 of: .tooManyDryRuns,
@@ -66,12 +67,37 @@ struct DryRuns: Sendable {
         }
         defer { concurrency.release() }
         if let object = try await pushes.invalidObject(of: push) { throw object.problem }
-        return try await preparations.preview(
-            try await source(of: push.audience),
-            without: try await excludedUsers(of: push),
-            platforms: push.platforms,
-            batchUsers: push.batchUsers
-        )
+        let source = try await source(of: push.audience)
+        let excluded = try await excludedUsers(of: push)
+        let preview = { @Sendable (pool: PostgresPool) in
+            try await preparations.preview(
+                source,
+                without: excluded,
+                platforms: push.platforms,
+                batchUsers: push.batchUsers,
+                on: pool
+            )
+        }
+        let primary = preparations.pool
+        guard mayBeBehind else { return try await preview(primary) }
+        return try await primary.withReplica { pool in
+            // An audience is often uploaded just before the dry run.
+            if pool !== primary, try await !isStored(push, in: pool) {
+                throw PostgresError(.unavailable, detail: "the replica does not have what the push names yet")
+            }
+            return try await preview(pool)
+        }
+    }
+
+    /// Whether a replica has the audiences and pushes that a push names, as the primary has them.
+    private func isStored(_ push: NewPush, in replica: PostgresPool) async throws -> Bool {
+        let names = [push.audience.storedName, push.exclusion?.audience].compactMap(\.self)
+        for name in names {
+            let parts = try await preparations.parts(ofAudience: name)
+            guard try await replica.read(FindAudienceParts(name: name)).first == parts else { return false }
+        }
+        let missing = try await replica.read(FindInvalidObject(push: push)).first ?? nil
+        return missing == nil
     }
 
     private func source(of audience: PushAudience) async throws -> PushAudience.Source {

@@ -77,11 +77,14 @@ struct PreparationStore: Sendable {
 
     /// Reads an audience in the steps in which it would be prepared, and stores nothing. Uses a connection of its own,
     /// like ``page(_:)``.
+    ///
+    /// - Parameter pool: That of this store, or of its replica.
     func preview(
         _ audience: PushAudience.Source,
         without exclusion: ExcludedUsers,
         platforms: [String],
-        batchUsers: Int32
+        batchUsers: Int32,
+        on pool: PostgresPool
     ) async throws -> Preview {
         var preview = Preview()
         var audience = audience

@@ -58,7 +58,7 @@ package struct StatusFeature: Feature {
             server.availability.callCounter(on: background, logger: server.logger),
             server.senderControl.haltRecorder(server.availability, on: background.loop, logger: server.logger),
             server.lostCommits.worker(),
-        ]
+        ] + [server.replica?.worker(on: background.pool)].compactMap(\.self)
     }
 
     /// A new connection of the listener may be one to a PostgreSQL that has lost commits.

@@ -46,6 +46,7 @@ struct StatusRoutes: RouteCollection {
             backlog: report.backlog,
             isDatabaseUp: report.isDatabaseUp,
             commits: server.lostCommits.health.state,
+            replica: server.replica?.report,
             waitingForDatabase: Int64(waiting),
             journal: server.journal?.status,
             kakao: server.availability.kakaoState,
@@ -84,6 +85,8 @@ private struct ServiceStatus: Sendable {
     let backlog: Backlog?
     let isDatabaseUp: Bool
     let commits: CommitHealth.State
+    /// `nil` if there is none.
+    let replica: ReplicaHealth.Report?
     let waitingForDatabase: Int64
     /// `nil` if there is no journal.
     let journal: Journal.Status?
@@ -160,6 +163,30 @@ private struct ServiceStatus: Sendable {
                 waitShape.kind,
                 "What the sessions of all servers wait for, if they have for a second or longer.",
                 \.waits
+            ),
+            .nullable(
+                "replica",
+                replicaShape.kind,
+                "The replica of `database.read_url`, as this server sees it; null if none is set.",
+                \.replica
+            ),
+        ]
+    )
+
+    private static let replicaShape = Shape<ReplicaHealth.Report>(
+        "ReplicaStatus",
+        [
+            .member(
+                "state",
+                .choice,
+                "Whether it is read: `behind` by more than a minute and `unreachable` are not.",
+                \.state
+            ),
+            .nullable(
+                "lag_seconds",
+                .seconds,
+                "How far it is behind, to about 5 s; null if that is unknown.",
+                \.lag?.inSeconds
             ),
         ]
     )

@@ -11,6 +11,24 @@ extension Settings {
     /// The number of event loops.
     package var loopCount: Int { loops ?? EventLoopGroup.coreCount }
 
+    /// Returns the settings of the database.
+    func database() throws(PostgresError) -> PostgresSettings { try postgres(databaseURL) }
+
+    /// Returns the settings of the replica for reads; `nil` if there is none.
+    package func replica() throws(PostgresError) -> PostgresSettings? {
+        guard let replicaURL else { return nil }
+        var settings = try postgres(replicaURL)
+        settings.isReplica = true
+        return settings
+    }
+
+    private func postgres(_ url: Secret) throws(PostgresError) -> PostgresSettings {
+        var settings = try PostgresSettings(url: url.revealed)
+        settings.statementTimeout = databaseTimeout
+        settings.waitTimeout = databaseTimeout
+        return settings
+    }
+
     /// Returns the connections to PostgreSQL of a server.
     ///
     /// - Parameter loopCount: The number of event loops; `nil` for that of the settings.

@@ -29,6 +29,8 @@ package struct Settings: SettingsGroup {
     var givenPublicURL: String?
     /// The URL of the PostgreSQL database.
     package var databaseURL = Secret("")
+    /// The URL of a replica of it, for reads that decide nothing; `nil` if there is none.
+    package var replicaURL: Secret?
     /// The time limit of a statement, and of the wait for a connection. Tests lengthen it.
     package var databaseTimeout = Duration.seconds(5)
     package var migratesOnStart = true
@@ -115,10 +117,13 @@ package struct Settings: SettingsGroup {
     /// Checks the rules between settings, and sets the defaults that depend on others.
     private mutating func validate(_ reader: SettingsReader) throws {
         publicURL = givenPublicURL.map { .given($0) }
-        do throws(PostgresError) {
-            _ = try PostgresSettings(url: databaseURL.revealed)
-        } catch {
-            throw reader.error("database.url", "is invalid: \(error.words).")
+        for (name, url) in [("database.url", databaseURL), ("database.read_url", replicaURL)] {
+            guard let url else { continue }
+            do throws(PostgresError) {
+                _ = try PostgresSettings(url: url.revealed)
+            } catch {
+                throw reader.error(name, "is invalid: \(error.words).")
+            }
         }
         guard (certificateFile == nil) == (privateKeyFile == nil) else {
             let missing = certificateFile == nil ? "http.tls.certificate_file" : "http.tls.private_key_file"
@@ -270,6 +275,13 @@ extension Settings {
             .secret(),
             example: "postgres://push:secret@localhost:5432/push",
             "the database, `postgres://user:password@host:5432/name`. It contains a password: prefer the environment or a file to the settings file"
+        ),
+        Setting(
+            "database.read_url",
+            \.replicaURL,
+            optional: .secret(),
+            example: "postgres://push:secret@replica:5432/push",
+            "a replica of the database, such as a standby: lists, exports, statistics and dry runs read there while it is less than a minute behind ([replica](deployment.md#a-replica-for-reads))"
         ),
         Setting(
             "database.migrate",

@@ -28,6 +28,8 @@ package struct ServerContext: Sendable {
     package let loops: [LoopServices]
     /// The connections to PostgreSQL, which event loops share if there are few.
     package let pools: [PostgresPool]
+    /// How far the replica for reads is behind; `nil` if there is none.
+    package let replica: ReplicaHealth?
     package let availability: KakaoAvailability
     package let monitoring = Monitoring()
     /// The switch that stops all that is sent. Features register their senders.
@@ -60,6 +62,7 @@ package struct ServerContext: Sendable {
     ///   - unverifiedEvents: Opens the journal of account events that could not be verified yet.
     ///   - recentCalls: Opens the files of the calls that were stored in the last minutes.
     ///   - secretPaths: The paths that end with a secret.
+    ///   - replica: The replica for reads that decide nothing; `nil` if there is none.
     ///   - connections: How the loops share the connections to PostgreSQL; `nil` for the default number.
     ///   - openPaths: The paths that are served before the database is ready.
     ///   - droppedLogLines: Returns the number of log lines that were dropped; `nil` if the output does not count them.
@@ -70,6 +73,7 @@ package struct ServerContext: Sendable {
         document: OpenAPIDocument,
         migrator: Migrator,
         database: PostgresSettings,
+        replica: PostgresSettings? = nil,
         connections: ConnectionPlan? = nil,
         journal: @autoclosure () throws -> Journal?,
         unverifiedEvents: @autoclosure () throws -> Journal? = nil,
@@ -106,10 +110,18 @@ package struct ServerContext: Sendable {
         var database = database
         database.writeConnections = connections.writeConnections
         let places = ExclusivePlaces(connections.exclusiveConnections)
+        let replicaPlaces = ExclusivePlaces(PostgresSettings.exclusivePerLoop)
         let pools = loops.prefix(connections.pools).map { [database] loop in
-            PostgresPool(settings: database, loop: loop, places: places, logger: logger)
+            PostgresPool(
+                settings: database,
+                loop: loop,
+                places: places,
+                replica: replica.map { PostgresPool(settings: $0, loop: loop, places: replicaPlaces, logger: logger) },
+                logger: logger
+            )
         }
         self.pools = pools
+        self.replica = replica == nil ? nil : ReplicaHealth(pools: pools, logger: logger)
         self.loops = loops.enumerated().map { index, loop in
             LoopServices(
                 loop: loop,
@@ -122,6 +134,7 @@ package struct ServerContext: Sendable {
                 availability.record($0)
             }
         }
+        if let health = self.replica { monitoring.register(health.monitoring) }
         senderControl = SenderControl(pool: self.loops[0].pool)
         lostCommits = LostCommits(
             pool: self.loops[0].pool,

@@ -69,11 +69,13 @@ extension Exposition {
         "kakao_push_journal_open", "kakao_push_journal_records", "kakao_push_journal_oldest_record_age_seconds",
         "kakao_push_journal_rejected_records", "kakao_push_journal_failures_total",
     ]
-    /// All metrics, including those that depend on a certificate, on the log's output or on an endpoint of webhooks.
+    /// All metrics, including those that depend on a certificate, on the log's output, on an endpoint of webhooks or on a
+    /// replica of the database.
     static let all = always.union(ofRequests).union(fromDatabase).union(ofJournal)
         .union([
             "kakao_push_certificate_expiry_seconds", "kakao_push_log_lines_dropped_total",
-            "kakao_push_webhook_lag_seconds", "kakao_push_kakao_foreign_responses_total",
+            "kakao_push_webhook_lag_seconds", "kakao_push_kakao_foreign_responses_total", "kakao_push_replica_up",
+            "kakao_push_replica_lag_seconds",
         ])
 
     @Test("docs/metrics.md lists every metric")

@@ -45,6 +45,7 @@ import Testing
             "database": [
                 "up": false, "state": "not_committing", "waiting": 7,
                 "waits": [["event": "SyncRep", "sessions": 3, "seconds": 12]],
+                "replica": ["state": "behind", "lag_seconds": 75],
             ],
             "kakao": [
                 "state": "refusing", "last_call_at": "2026-11-21T08:15:30Z", "last_error": "halt",
@@ -63,7 +64,8 @@ import Testing
                 "waiting batches  1,200, the oldest due for 1 min 16 s",
                 "journal          open, 3 calls wait, the oldest for 9 s, 2 rejected",
                 "PostgreSQL       does not commit, 7 statements wait",
-                "  waits for      SyncRep in 3 sessions, for up to 12 s", "Kakao            refusing",
+                "  waits for      SyncRep in 3 sessions, for up to 12 s",
+                "  replica        is not read, 1 min 15 s behind", "Kakao            refusing",
                 "  calls          40 in 5 min, 4 failed, 12 ms on average",
                 "  last error     halt at 2026-11-21T08:15:30Z", "  this month     2,500,000 of 3,000,000",
                 "servers          a 1.0, up for 1 min 0 s", "                 b 1.1, up for 5 s",

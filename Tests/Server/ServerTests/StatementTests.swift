@@ -335,7 +335,7 @@ import Testing
             ReadDatabaseClock(),
             ReadTime(timeZone: "Asia/Seoul"),
             CommitMessage(),
-            ListDatabaseWaits(),
+            ListDatabaseWaits(), FindNewestLease(), ReadLease(id: UUID()),
             ReadRolePrivileges(),
             ReadConnectionLimit(),
             ListDisabledSettings(names: ["fsync", "autovacuum"]),

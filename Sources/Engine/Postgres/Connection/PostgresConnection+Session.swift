@@ -33,7 +33,7 @@ extension PostgresConnection {
     }
 
     private func opened(_ facts: SessionFacts) throws {
-        if let refusal = facts.refusal(serverName) { throw refusal }
+        if let refusal = facts.refusal(serverName, mayBeStandby: settings.isReplica) { throw refusal }
         guard facts.isPinned else { return checkPooler() }
         session = facts
         // A pooler makes up the process ids that it sends to its clients (PgBouncer: random numbers).

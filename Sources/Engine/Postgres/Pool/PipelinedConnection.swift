@@ -34,6 +34,8 @@ actor PipelinedConnection {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let kind: Kind
+    /// The name in log lines.
+    private let name: String
     private let counts: PoolCounts
     private let logger: Logger
 
@@ -58,6 +60,7 @@ actor PipelinedConnection {
         logger: Logger
     ) {
         self.kind = kind
+        name = settings.isReplica ? "replica" : "\(kind)"
         self.loop = loop
         self.counts = counts
         self.logger = logger
@@ -197,7 +200,7 @@ actor PipelinedConnection {
             logger.log(
                 level: connection.mayWait ? .debug : .notice,
                 "Database connected",
-                metadata: ["pipeline": "\(kind)", "loop": "\(loop.label)"]
+                metadata: ["pipeline": "\(name)", "loop": "\(loop.label)"]
             )
             connection.opened()
             sendWaiting()
@@ -219,7 +222,7 @@ actor PipelinedConnection {
             logger.log(
                 level: connection.mayWait ? .warning : .debug,
                 "Database connection failed",
-                metadata: ["pipeline": "\(kind)", "loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
+                metadata: ["pipeline": "\(name)", "loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
             )
         }
         connection.lost()

@@ -16,6 +16,10 @@ package final class PostgresPool: Sendable {
     private let reads: [PipelinedConnection]
     private let writes: [PipelinedConnection]
     private let exclusive: ExclusivePool
+    /// The pool of a replica, which starts and ends with this one: see ``withReplica(_:)``. `nil` if there is none.
+    package let replica: PostgresPool?
+    /// Whether the replica is up to date, as far as is known.
+    let isReplicaCurrent = Atomic<Bool>(false)
     let counts = PoolCounts()
     private let statements = Atomic<Int>(0)
 
@@ -25,14 +29,24 @@ package final class PostgresPool: Sendable {
 
     /// Creates a pool without connections. ``start()`` connects it. A started pool lives until ``shutdown(within:)``.
     ///
-    /// - Parameter places: The places that its transactions share with those of other pools; `nil` for places of its own.
-    package init(settings: PostgresSettings, loop: EventLoop, places: ExclusivePlaces? = nil, logger: Logger) {
+    /// - Parameters:
+    ///   - settings: Those of a replica (``PostgresSettings/isReplica``) make a pool that rejects all writes.
+    ///   - places: The places that its transactions share with those of other pools; `nil` for places of its own.
+    ///   - replica: The pool of a replica of the same database, on the same loop.
+    package init(
+        settings: PostgresSettings,
+        loop: EventLoop,
+        places: ExclusivePlaces? = nil,
+        replica: PostgresPool? = nil,
+        logger: Logger
+    ) {
         self.loop = loop
         self.settings = settings
+        self.replica = replica
         let counts = counts
         func pipelines(_ kind: PipelinedConnection.Kind) -> [PipelinedConnection] {
             var settings = settings
-            settings.isReadOnly = kind == .reads
+            if kind == .reads { settings.isReadOnly = true }
             settings.plansOnce = kind == .writes
             let count = kind == .reads ? settings.readConnections : settings.writeConnections
             return (0..<max(1, count)).map { _ in
@@ -40,7 +54,7 @@ package final class PostgresPool: Sendable {
             }
         }
         reads = pipelines(.reads)
-        writes = pipelines(.writes)
+        writes = settings.isReplica ? [] : pipelines(.writes)
         exclusive = ExclusivePool(
             settings: settings,
             places: places ?? ExclusivePlaces(settings.exclusiveConnections),
@@ -66,6 +80,7 @@ package final class PostgresPool: Sendable {
 
     /// Starts to connect. Callable from any thread; returns at once. Earlier calls wait for the connections.
     package func start() {
+        replica?.start()
         loop.execute {
             for pipeline in self.reads + self.writes { pipeline.assumeIsolated { $0.start() } }
         }
@@ -75,6 +90,7 @@ package final class PostgresPool: Sendable {
     ///
     /// A transaction that is still open then loses its connection and is rolled back.
     package func shutdown(within limit: Duration = .seconds(5)) async {
+        async let replicaEnd: Void? = replica?.shutdown(within: limit)
         // The promise cannot fail.
         try? await Promise<Void>.uninterruptedValue(on: loop) { promise in
             let timer = self.loop.schedule(after: limit) {
@@ -87,6 +103,7 @@ package final class PostgresPool: Sendable {
                 promise.complete(.success(()))
             }
         }
+        await replicaEnd
     }
 
     /// Runs a statement that changes nothing, on a connection that the loop's reads share.
@@ -163,7 +180,7 @@ package final class PostgresPool: Sendable {
             deadline: loop.now + settings.waitTimeout.wholeMilliseconds,
             receiver: receiver
         )
-        var pipeline = pipelines[0]
+        guard var pipeline = pipelines.first else { return command.fail(.unavailable, "a replica accepts no changes") }
         // Chooses the connection with the lowest load.
         for other in pipelines.dropFirst() {
             let isLighter = pipeline.assumeIsolated { $0.load } > other.assumeIsolated { $0.load }

@@ -120,9 +120,11 @@ struct SessionFacts: Sendable, Equatable {
 
     /// The reason why this server cannot be used; `nil` if it can.
     ///
-    /// - Parameter server: The address of the server.
-    func refusal(_ server: String) -> PostgresError? {
-        if isStandby {
+    /// - Parameters:
+    ///   - server: The address of the server.
+    ///   - mayBeStandby: Whether a standby can be used.
+    func refusal(_ server: String, mayBeStandby: Bool) -> PostgresError? {
+        if isStandby, !mayBeStandby {
             return PostgresError(
                 .standby,
                 detail:

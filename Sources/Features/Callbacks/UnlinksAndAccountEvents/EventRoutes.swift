@@ -152,15 +152,15 @@ struct EventRoutes: RouteCollection {
         let (before, limit) = (page.cursor, Int64(page.limit + 1))
         let events =
             if let userID {
-                try await pool.read(
+                try await pool.readFromReplica(
                     ListEventsOfUser(userID: userID, type: type, storedSince: storedSince, before: before, limit: limit)
                 )
             } else if let type {
-                try await pool.read(
+                try await pool.readFromReplica(
                     ListEventsOfType(type: type, storedSince: storedSince, before: before, limit: limit)
                 )
             } else {
-                try await pool.read(ListEvents(storedSince: storedSince, before: before, limit: limit))
+                try await pool.readFromReplica(ListEvents(storedSince: storedSince, before: before, limit: limit))
             }
         return page.response(events, KakaoEvent.shape, cursor: \.call.id)
     }

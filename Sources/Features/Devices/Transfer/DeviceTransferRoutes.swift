@@ -127,7 +127,7 @@ struct DeviceTransferRoutes: RouteCollection {
         var header: [UInt8] = []
         TransferredDevice.writeHeader(format, to: &header)
         return try await .export(format.contentType, header: header) { [pool] (last: TransferredDevice?) in
-            try await pool.read(ListDevicesForExport(after: last?.registration.key, limit: Self.pageSize))
+            try await pool.readFromReplica(ListDevicesForExport(after: last?.registration.key, limit: Self.pageSize))
         } write: { device, bytes in
             device.write(format, to: &bytes)
         }

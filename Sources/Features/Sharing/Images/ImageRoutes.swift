@@ -81,7 +81,8 @@ struct ImageRoutes: RouteCollection {
 
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<UUID>(call)
-        let images = try await library.store.pool.read(ListImages(before: page.cursor, limit: page.limit + 1))
+        let list = ListImages(before: page.cursor, limit: page.limit + 1)
+        let images = try await library.store.pool.readFromReplica(list)
         return page.response(images, StoredImage.shape, cursor: \.id)
     }
 

@@ -25,20 +25,26 @@ struct DatabaseChecks: Sendable {
     let loop: EventLoop
 
     func findings() async -> [Finding] {
-        var postgres: PostgresSettings
+        let postgres: PostgresSettings
         do {
             postgres = try PostgresSettings(url: settings.databaseURL.revealed)
         } catch {
             return unreachable("\(error.words): correct database.url")
         }
-        postgres.statementTimeout = .seconds(3)
-        postgres.applicationName = "push-server doctor"
+        return await withPool(postgres) { await findings($0, postgres) }
+    }
+
+    private func withPool<Result>(_ settings: PostgresSettings, _ body: (PostgresPool) async -> Result) async -> Result
+    {
+        var settings = settings
+        settings.statementTimeout = .seconds(3)
+        settings.applicationName = "push-server doctor"
         let logger = Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() }
-        let pool = PostgresPool(settings: postgres, loop: loop, logger: logger)
+        let pool = PostgresPool(settings: settings, loop: loop, logger: logger)
         pool.start()
-        let findings = await findings(pool, postgres)
+        let result = await body(pool)
         await pool.shutdown(within: .seconds(1))
-        return findings
+        return result
     }
 
     private func findings(_ pool: PostgresPool, _ postgres: PostgresSettings) async -> [Finding] {
@@ -62,6 +68,7 @@ struct DatabaseChecks: Sendable {
             { await self.check("database.durability") { try await self.durability(pool) } },
             { await self.check("database.timeline") { try await self.timeline(pool) } },
             { await self.check("database.autovacuum") { try await self.autovacuum(pool) } },
+            { await self.check("database.read_url") { try await self.replica(pool) } },
             { await self.check("database.accounts") { try await self.accounts(pool) } },
             { await self.check("talk.quota_time_zone") { try await self.quotaTimeZone(pool) } },
         ]
@@ -70,7 +77,8 @@ struct DatabaseChecks: Sendable {
 
     private func unreachable(_ text: String) -> [Finding] {
         let others = [
-            "migrations", "role", "tls", "connections", "commits", "durability", "timeline", "autovacuum", "accounts",
+            "migrations", "role", "tls", "connections", "commits", "durability", "timeline", "autovacuum", "read_url",
+            "accounts",
         ].map { "database.\($0)" }
         let subjects = ["clock.database"] + others + ["talk.quota_time_zone"]
         return [Finding("database", .wrong(text))]
@@ -158,12 +166,14 @@ struct DatabaseChecks: Sendable {
     }
 
     /// Checks whether TLS makes sure that the password and the tokens go to the database, and nowhere else.
-    static func tls(_ postgres: PostgresSettings) -> Verdict {
+    ///
+    /// - Parameter setting: The setting with the database's URL.
+    static func tls(_ postgres: PostgresSettings, _ setting: String = "database.url") -> Verdict {
         guard postgres.isRemote else { return .ok("the database is on this machine") }
         guard ["verify-ca", "verify-full"].contains(postgres.tlsMode) else {
             return .warning(
                 "the database is on another machine, and sslmode=\(postgres.tlsMode) does not verify its identity: "
-                    + "add sslmode=verify-full and sslrootcert to database.url"
+                    + "add sslmode=verify-full and sslrootcert to \(setting)"
             )
         }
         return .ok("encrypted, and the database's certificate is verified (\(postgres.tlsMode))")
@@ -253,6 +263,37 @@ struct DatabaseChecks: Sendable {
                     + "GRANT EXECUTE ON FUNCTION pg_current_wal_lsn(), pg_walfile_name(pg_lsn) TO the role"
             )
         }
+    }
+
+    /// Checks that the replica for reads can be read, and how far it is behind.
+    private func replica(_ primary: PostgresPool) async throws -> Verdict {
+        guard let postgres = try settings.replica() else { return .skipped("database.read_url is not set") }
+        return await withPool(postgres) { pool in
+            do {
+                return try await replica(pool, of: primary, Self.tls(postgres, "database.read_url"))
+            } catch let error as PostgresError where error.sqlState == Self.undefinedTable {
+                return .skipped("migrations are pending, here or there")
+            } catch {
+                return .wrong("\(Self.words(error)): start the replica, or correct database.read_url")
+            }
+        }
+    }
+
+    private func replica(_ pool: PostgresPool, of primary: PostgresPool, _ tls: Verdict) async throws -> Verdict {
+        guard let (version, _) = try await pool.read(ReadServerVersion()).first else { throw PostgresError(.decoding) }
+        guard tls.state == .ok else { return tls }
+        let text = "PostgreSQL \(version)"
+        guard let newest = try await primary.read(FindNewestLease()).first else {
+            return .ok("\(text); no server has run, so how far it is behind is unknown")
+        }
+        guard let copy = try await pool.read(ReadLease(id: newest.id)).first else {
+            return .wrong("\(text) does not have what database.url has: it is of another database, or far behind")
+        }
+        let lag = Duration.seconds(max(0, newest.endsAt.timeIntervalSince(copy)))
+        guard lag < ReplicaHealth.maximumLag else {
+            return .warning("\(text) is \(lag.components.seconds) s behind, and is not read until it has caught up")
+        }
+        return .ok("\(text), less than \(lag.components.seconds + 5) s behind")
     }
 
     private func autovacuum(_ pool: PostgresPool) async throws -> Verdict {

@@ -122,6 +122,7 @@ struct Doctor: Sendable {
         var secrets = [settings.identity.operatorKey, settings.kakao.adminKey, settings.databaseURL]
         secrets += [
             settings.kakao.nextAdminKey, settings.identity.feedbackSecret, settings.kakao.clientSecret, accessToken,
+            settings.replicaURL,
         ].compactMap(\.self)
         if case .secret(let secret) = settings.identity.backend?.keys { secrets.append(secret) }
         return secrets.reduce(text) { text, secret in

@@ -88,6 +88,19 @@ enum ShownStatus {
             ]
         }
         return [["PostgreSQL", waiting > 0 ? "\(state), \(Text.grouped(waiting)) statements wait" : state]] + waits
+            + replica(database?["replica"])
+    }
+
+    private static func replica(_ replica: JSONValue?) -> [[String]] {
+        guard let replica, replica.object != nil else { return [] }
+        let state =
+            switch replica["state"]?.string {
+            case "ok": "is read"
+            case "behind": "is not read"
+            default: "cannot be read"
+            }
+        guard replica["lag_seconds"]?.number != nil else { return [["  replica", state]] }
+        return [["  replica", "\(state), \(Text.duration(seconds: seconds(replica["lag_seconds"]))) behind"]]
     }
 
     private static func kakao(_ kakao: JSONValue?) -> [[String]] {

@@ -384,6 +384,51 @@ import Testing
         }
     }
 
+    @Test("A replica is checked for being readable, of the same database, and up to date")
+    func replica() async throws {
+        try await withStandbyAndKakao { pair, kakao in
+            let pool = try await Shared.pool(pair.primaryURL)
+            var environment = RunningProgram.environment(TestDatabase(url: pair.primaryURL, pool: pool), kakao)
+            func verdict() async throws -> (state: String?, text: String) {
+                let finding = try await Examination(environment)["database.read_url"]
+                return (finding?.state, finding?.text ?? "")
+            }
+            #expect(try await verdict().state == "skipped")
+            environment["DATABASE_READ_URL"] = pair.standbyURL
+            #expect(try await verdict().state == "skipped")
+
+            try await RunningServer.with(Settings.test(pair.primaryURL, kakao: kakao.sandbox.url)) { _ in
+                try await eventually("the replica has the lease") { try await verdict().state == "ok" }
+                #expect(try await verdict().text.contains("less than "))
+                // Another database: without the lease.
+                try await pool.write("CREATE DATABASE other TEMPLATE template0")
+                let other = "\(pair.primaryURL.replacing("/postgres?", with: "/other?"))"
+                environment["DATABASE_READ_URL"] = other
+                #expect(try await verdict().state == "skipped")
+            }
+            try await pool.write(
+                """
+                INSERT INTO work_leases (id, queue, ends_at, host, version, started_at)
+                VALUES (gen_random_uuid(), 'pushes', now() + interval '1 hour', 'other', '1', now())
+                """
+            )
+            environment["DATABASE_READ_URL"] = pair.standbyURL
+            try await eventually("the replica has the lease") { try await verdict().state == "ok" }
+            _ = try await Program.run(["psql", pair.standbyURL, "-Atc", "SELECT pg_wal_replay_pause()"])
+            try await eventually("replay is paused") {
+                let state = ["psql", pair.standbyURL, "-Atc", "SELECT pg_get_wal_replay_pause_state()"]
+                return try await Program.run(state).text.hasPrefix("paused")
+            }
+            try await pool.write("UPDATE work_leases SET ends_at = ends_at + interval '5 minutes'")
+            #expect(try await verdict().state == "warning")
+            #expect(try await verdict().text.contains("300 s behind"))
+            environment["DATABASE_READ_URL"] = "postgres://push:the-password-of-the-database@127.0.0.1:1/push"
+            #expect(try await verdict().state == "wrong")
+            #expect(try await verdict().text.contains("Connection refused"))
+            await pool.shutdown()
+        }
+    }
+
     @Test("A role that may not learn the timeline of PostgreSQL is a warning")
     func timeline() async throws {
         try await Self.with { database, _, environment in
