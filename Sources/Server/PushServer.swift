@@ -64,6 +64,7 @@ package final class PushServer: Service {
             migrator: migrator,
             database: database,
             replica: settings.replica(),
+            maximumReplicaLag: settings.maximumReplicaLag,
             connections: settings.connectionPlan(loopCount: loops.loops.count),
             journal: Journal(settings.journal, logger: logger),
             unverifiedEvents: Journal(ofUnverifiedEvents: settings.journal, logger: logger),

@@ -28,7 +28,7 @@ package struct PostgresSettings: Sendable {
     /// The maximum number of connections for each loop that transactions and scripts lease. Each is opened when it is
     /// first needed, and closed after ``exclusiveIdleTime``. The pools of a server may share fewer: ``ExclusivePlaces``.
     package var exclusiveConnections = Self.exclusivePerLoop
-    package static let exclusivePerLoop = 4
+    static let exclusivePerLoop = 4
     /// The time after which a connection that no transaction uses is closed.
     var exclusiveIdleTime: Duration = .seconds(60)
     /// The name in `pg_stat_activity`, unless the connection string sets one.
@@ -174,11 +174,14 @@ package struct PostgresSettings: Sendable {
         ]
         parameters.merge(connection) { _, given in given }
         parameters["client_encoding"] = "UTF8"
-        // With several hosts, libpq skips standbys. A single standby is accepted here and refused by the session, which
-        // can say that it is one.
-        if hasSeveralHosts, !isReplica, parameters["target_session_attrs"] == nil,
+        if isReplica {
+            // The variable is that of the primary.
+            parameters["target_session_attrs"] = parameters["target_session_attrs"] ?? "any"
+        } else if hasSeveralHosts, parameters["target_session_attrs"] == nil,
             Self.environment("PGTARGETSESSIONATTRS") == nil
         {
+            // With several hosts, libpq skips standbys. A single standby is accepted here and refused by the session, which
+            // can say that it is one.
             parameters["target_session_attrs"] = "primary"
         }
         if let host = address.host { parameters["host"] = host }

@@ -52,7 +52,7 @@ struct AccountRoutes: RouteCollection {
             after: page.cursor,
             limit: page.limit + 1
         )
-        return page.response(try await store.pool.readFromReplica(statement), Account.shape, cursor: \.userID)
+        return page.response(try await store.pool.read(statement, mayBeBehind: true), Account.shape, cursor: \.userID)
     }
 
     private static let reading = Operation(

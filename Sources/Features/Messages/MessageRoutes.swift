@@ -92,7 +92,7 @@ struct MessageRoutes: RouteCollection {
             before: page.cursor,
             limit: page.limit + 1
         )
-        return page.response(try await store.pool.readFromReplica(list), MessageSummary.shape, cursor: \.id)
+        return page.response(try await store.pool.read(list, mayBeBehind: true), MessageSummary.shape, cursor: \.id)
     }
 
     private static let showing = Operation(

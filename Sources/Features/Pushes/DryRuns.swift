@@ -79,25 +79,23 @@ struct DryRuns: Sendable {
             )
         }
         let primary = preparations.pool
-        guard mayBeBehind else { return try await preview(primary) }
+        // Whom another push reaches is decided at the primary until that push ends.
+        guard mayBeBehind, push.exclusion?.pushes.isEmpty ?? true else { return try await preview(primary) }
         return try await primary.withReplica { pool in
             // An audience is often uploaded just before the dry run.
-            if pool !== primary, try await !isStored(push, in: pool) {
-                throw PostgresError(.unavailable, detail: "the replica does not have what the push names yet")
-            }
+            if pool !== primary, try await !isStored(push, in: pool) { throw NotReplicated() }
             return try await preview(pool)
         }
     }
 
-    /// Whether a replica has the audiences and pushes that a push names, as the primary has them.
+    /// Whether a replica has the audiences that a push names, as the primary has them.
     private func isStored(_ push: NewPush, in replica: PostgresPool) async throws -> Bool {
         let names = [push.audience.storedName, push.exclusion?.audience].compactMap(\.self)
         for name in names {
             let parts = try await preparations.parts(ofAudience: name)
             guard try await replica.read(FindAudienceParts(name: name)).first == parts else { return false }
         }
-        let missing = try await replica.read(FindInvalidObject(push: push)).first ?? nil
-        return missing == nil
+        return true
     }
 
     private func source(of audience: PushAudience) async throws -> PushAudience.Source {

@@ -31,7 +31,7 @@ struct PushReads: Sendable {
 
     /// Returns up to `limit` pushes that pass `filter`, the latest first.
     func list(_ filter: Filter, limit: Int) async throws -> [PushSummary] {
-        try await pool.readFromReplica(ListPushes(filter: filter, limit: limit, hours: settings.hours))
+        try await pool.read(ListPushes(filter: filter, limit: limit, hours: settings.hours), mayBeBehind: true)
     }
 
     /// Returns up to `limit` batches of a push in the order of their numbers; `nil` if there is no such push.

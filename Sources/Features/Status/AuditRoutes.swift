@@ -54,7 +54,7 @@ struct AuditRoutes: RouteCollection {
             before: page.cursor,
             limit: page.limit + 1
         )
-        return page.response(try await pool.readFromReplica(list), StoredAuditRecord.shape, cursor: \.id)
+        return page.response(try await pool.read(list, mayBeBehind: true), StoredAuditRecord.shape, cursor: \.id)
     }
 
     // MARK: Export
@@ -74,7 +74,7 @@ struct AuditRoutes: RouteCollection {
     @Sendable private func export(_ call: Call) async throws -> Response {
         let (since, until) = (try call[Self.since], try call[Self.until])
         return try await .export(TransferFormat.ndjson.contentType) { [pool] (last: StoredAuditRecord?) in
-            try await pool.readFromReplica(
+            try await pool.read(
                 ListAuditRecordsForward(since: since, until: until, after: last?.id, limit: Self.pageSize)
             )
         } write: { record, bytes in

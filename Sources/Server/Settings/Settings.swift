@@ -11,6 +11,7 @@ package import Messages
 import Net
 import Postgres
 package import Pushes
+import Runtime
 package import Settings
 package import Sharing
 package import Status
@@ -31,6 +32,8 @@ package struct Settings: SettingsGroup {
     package var databaseURL = Secret("")
     /// The URL of a replica of it, for reads that decide nothing; `nil` if there is none.
     package var replicaURL: Secret?
+    /// The lag from which on the replica is not read. Tests change it.
+    package var maximumReplicaLag = ReplicaHealth.defaultMaximumLag
     /// The time limit of a statement, and of the wait for a connection. Tests lengthen it.
     package var databaseTimeout = Duration.seconds(5)
     package var migratesOnStart = true

@@ -63,6 +63,7 @@ package struct ServerContext: Sendable {
     ///   - recentCalls: Opens the files of the calls that were stored in the last minutes.
     ///   - secretPaths: The paths that end with a secret.
     ///   - replica: The replica for reads that decide nothing; `nil` if there is none.
+    ///   - maximumReplicaLag: The lag from which on the replica is not read.
     ///   - connections: How the loops share the connections to PostgreSQL; `nil` for the default number.
     ///   - openPaths: The paths that are served before the database is ready.
     ///   - droppedLogLines: Returns the number of log lines that were dropped; `nil` if the output does not count them.
@@ -74,6 +75,7 @@ package struct ServerContext: Sendable {
         migrator: Migrator,
         database: PostgresSettings,
         replica: PostgresSettings? = nil,
+        maximumReplicaLag: Duration = ReplicaHealth.defaultMaximumLag,
         connections: ConnectionPlan? = nil,
         journal: @autoclosure () throws -> Journal?,
         unverifiedEvents: @autoclosure () throws -> Journal? = nil,
@@ -110,7 +112,7 @@ package struct ServerContext: Sendable {
         var database = database
         database.writeConnections = connections.writeConnections
         let places = ExclusivePlaces(connections.exclusiveConnections)
-        let replicaPlaces = ExclusivePlaces(PostgresSettings.exclusivePerLoop)
+        let replicaPlaces = ExclusivePlaces(ConnectionPlan.exclusiveReplicaConnections)
         let pools = loops.prefix(connections.pools).map { [database] loop in
             PostgresPool(
                 settings: database,
@@ -121,7 +123,6 @@ package struct ServerContext: Sendable {
             )
         }
         self.pools = pools
-        self.replica = replica == nil ? nil : ReplicaHealth(pools: pools, logger: logger)
         self.loops = loops.enumerated().map { index, loop in
             LoopServices(
                 loop: loop,
@@ -134,7 +135,6 @@ package struct ServerContext: Sendable {
                 availability.record($0)
             }
         }
-        if let health = self.replica { monitoring.register(health.monitoring) }
         senderControl = SenderControl(pool: self.loops[0].pool)
         lostCommits = LostCommits(
             pool: self.loops[0].pool,
@@ -142,6 +142,10 @@ package struct ServerContext: Sendable {
             monitoring: monitoring,
             logger: logger
         )
+        self.replica = replica.map { [lostCommits] _ in
+            ReplicaHealth(pools: pools, commits: lostCommits, maximumLag: maximumReplicaLag, logger: logger)
+        }
+        if let health = self.replica { monitoring.register(health.monitoring) }
         lostCommits.register("erasures") { [lifecycle, loop = self.loops[0]] in
             try await lifecycle.restoreErasures(on: loop, $0)
         }

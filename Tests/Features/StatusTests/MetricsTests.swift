@@ -75,7 +75,7 @@ extension Exposition {
         .union([
             "kakao_push_certificate_expiry_seconds", "kakao_push_log_lines_dropped_total",
             "kakao_push_webhook_lag_seconds", "kakao_push_kakao_foreign_responses_total", "kakao_push_replica_up",
-            "kakao_push_replica_lag_seconds",
+            "kakao_push_replica_lag_seconds", "kakao_push_replica_failures_total",
         ])
 
     @Test("docs/metrics.md lists every metric")

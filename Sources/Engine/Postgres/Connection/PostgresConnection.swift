@@ -260,12 +260,15 @@ actor PostgresConnection {
     /// Closes the connection and reports this to the owner.
     ///
     /// The server notices the end only after its current statement, and holds its locks until then. If results are
-    /// pending, the server is therefore asked to cancel, unless it ended the connection itself.
+    /// pending, the server is therefore asked to cancel, unless it ended the connection itself or did not respond: its own timeout
+    /// has ended the statement then, or it hangs, and the request would wait for it.
     ///
     /// - Parameter error: The error for the commands without a result.
     func close(_ error: PostgresError) {
         guard !isClosed else { return }
-        if !answers.isEmpty, PQstatus(handle) == CONNECTION_OK { CancelRequest(handle)?.send() }
+        if !answers.isEmpty, error.code != .timedOut, PQstatus(handle) == CONNECTION_OK {
+            CancelRequest(handle)?.send()
+        }
         phase = .closed
         if let session { PoolerCheck.shared.remove(session.process, of: self) }
         loop.cancel(timer.take())

@@ -26,6 +26,9 @@ package struct ConnectionPlan: Sendable, Equatable {
     package var total: Int { Self.listeners + shared + exclusiveConnections }
     /// The number of connections that the server holds while it is idle.
     package var held: Int { Self.listeners + shared }
+    /// The maximum number of connections to a replica: one of each pool, and those of dry runs, which the pools share.
+    package var replicaConnections: Int { pools + Self.exclusiveReplicaConnections }
+    package static let exclusiveReplicaConnections = 4
     private var shared: Int { pools * (1 + writeConnections) }
 
     /// - Parameters:

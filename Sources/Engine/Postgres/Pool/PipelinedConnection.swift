@@ -34,8 +34,9 @@ actor PipelinedConnection {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let kind: Kind
+    private let isOfReplica: Bool
     /// The name in log lines.
-    private let name: String
+    private var name: String { isOfReplica ? "replica" : "\(kind)" }
     private let counts: PoolCounts
     private let logger: Logger
 
@@ -60,7 +61,7 @@ actor PipelinedConnection {
         logger: Logger
     ) {
         self.kind = kind
-        name = settings.isReplica ? "replica" : "\(kind)"
+        isOfReplica = settings.isReplica
         self.loop = loop
         self.counts = counts
         self.logger = logger
@@ -165,7 +166,7 @@ actor PipelinedConnection {
         progressedAt = loop.now
         counts.durations.record(milliseconds: loop.now - command.sentAt)
         switch outcome {
-        case .failed(let error) where error.mayBeRetried && command.attempts < Self.maximumAttempts:
+        case .failed(let error) where mayRetry(error) && command.attempts < Self.maximumAttempts:
             // The statement had no effect, and its sync group contains only itself or only reads.
             waiting.prepend(command)
         case .aborted where command.attempts < Self.maximumAttempts:
@@ -175,6 +176,12 @@ actor PipelinedConnection {
         }
         sendSoon()
         checkIdle()
+    }
+
+    /// Whether a command may be run again at once. A replica that cancels a statement because of what it replays would cancel it
+    /// again.
+    private func mayRetry(_ error: PostgresError) -> Bool {
+        isOfReplica ? error.concernsThePreparedStatement : error.mayBeRetried
     }
 
     private func failWaiting(_ error: PostgresError) {

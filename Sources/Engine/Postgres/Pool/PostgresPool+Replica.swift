@@ -1,11 +1,18 @@
+package import EventLoop
+import Locking
 import Synchronization
 
 // Reads from a replica.
 extension PostgresPool {
-    /// Says whether the replica is up to date. Until it is, all reads go to the primary. Callable from any thread.
-    package func useReplica(_ isCurrent: Bool) {
-        isReplicaCurrent.store(isCurrent, ordering: .relaxed)
+    /// Lets reads go to the replica until a time, unless it fails before. `nil` for none. Callable from any thread.
+    ///
+    /// - Parameter end: When it may be too far behind, if nothing else is heard of it.
+    package func useReplica(until end: MonotonicTime?) {
+        replicaEnd.withLock { $0 = end }
     }
+
+    /// The number of reads that the replica failed and this pool answered instead. Callable from any thread.
+    package var replicaFailures: Int { replicaFailureCount.load(ordering: .relaxed) }
 
     /// Runs `body`, which only reads, with the pool of the replica; with this pool if there is no replica that is up to date, or
     /// if it fails.
@@ -13,35 +20,49 @@ extension PostgresPool {
     /// What it reads may be behind: it may be shown, but nothing may be decided by it, and a caller who has just changed
     /// something must not look for the change in it.
     ///
+    /// - Parameter body: Throws ``NotReplicated`` if the replica lacks what this pool has.
     /// - Throws: Errors of `body`.
     package func withReplica<Result: Sendable>(
         _ body: (PostgresPool) async throws -> Result
     ) async throws -> Result {
-        guard let replica, isReplicaCurrent.load(ordering: .relaxed) else { return try await body(self) }
+        guard let replica, replicaEnd.withLock({ $0.map { .now < $0 } ?? false }) else { return try await body(self) }
         do {
             return try await body(replica)
+        } catch is NotReplicated {
         } catch let error as PostgresError where error.mayConcernReplica {
-            return try await body(self)
+            replicaFailureCount.wrappingAdd(1, ordering: .relaxed)
+            // Others do not wait for it as well. The next check may find that it responds again.
+            if error.isSilence { useReplica(until: nil) }
         }
+        return try await body(self)
     }
 
-    /// Runs a statement that changes nothing as ``read(_:)`` does, on the replica if possible: see ``withReplica(_:)``.
-    package func readFromReplica<Statement: PostgresStatement>(
-        _ statement: Statement
+    /// Runs a statement that changes nothing as ``read(_:)`` does.
+    ///
+    /// - Parameter mayBeBehind: Whether the replica may run it: see ``withReplica(_:)``.
+    package func read<Statement: PostgresStatement>(
+        _ statement: Statement,
+        mayBeBehind: Bool
     ) async throws -> [Statement.Row] {
-        try await withReplica { try await $0.read(statement) }
+        mayBeBehind ? try await withReplica { try await $0.read(statement) } : try await read(statement)
     }
 }
 
+/// A replica does not have yet what the primary has.
+package struct NotReplicated: Error {
+    package init() {}
+}
+
 extension PostgresError {
-    /// Whether the primary may answer although a replica has failed with this error: it is unreachable, it cancelled the
-    /// statement because what it replayed removed rows that the statement reads (40001), or it has yet to replay a migration.
-    ///
-    /// A statement that takes too long is not repeated: it would keep the primary busy as well.
+    /// Whether the primary may answer although a replica has failed with this error: it is unreachable or slow, it cancelled the
+    /// statement because of what it replays (40001, 57014), or it has yet to replay a migration.
     fileprivate var mayConcernReplica: Bool {
         switch code {
-        case .unavailable, .connectionLost, .server, .standby, .unsuitable, .decoding: true
-        case .timedOut, .overloaded, .invalidParameter, .migration, .settings: false
+        case .unavailable, .connectionLost, .timedOut, .overloaded, .server, .standby, .unsuitable, .decoding: true
+        case .invalidParameter, .migration, .settings: false
         }
     }
+
+    /// Whether the server did not respond at all.
+    fileprivate var isSilence: Bool { sqlState == nil && code != .decoding }
 }

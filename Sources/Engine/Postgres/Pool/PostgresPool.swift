@@ -1,4 +1,5 @@
 package import EventLoop
+import Locking
 package import Logging
 import Synchronization
 
@@ -18,8 +19,9 @@ package final class PostgresPool: Sendable {
     private let exclusive: ExclusivePool
     /// The pool of a replica, which starts and ends with this one: see ``withReplica(_:)``. `nil` if there is none.
     package let replica: PostgresPool?
-    /// Whether the replica is up to date, as far as is known.
-    let isReplicaCurrent = Atomic<Bool>(false)
+    /// Until when the replica is read: see ``useReplica(until:)``.
+    let replicaEnd = Locked<MonotonicTime?>(nil)
+    let replicaFailureCount = Atomic<Int>(0)
     let counts = PoolCounts()
     private let statements = Atomic<Int>(0)
 

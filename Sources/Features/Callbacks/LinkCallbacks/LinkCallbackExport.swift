@@ -24,7 +24,7 @@ struct LinkCallbackExport: Sendable {
         return try await .export(format.contentType, header: header) { (last: StoredCall<LinkCallback>?) in
             var list = list
             list.before = last?.call.id ?? list.before
-            return try await pool.readFromReplica(list)
+            return try await list.read(on: pool)
         } write: { callback, bytes in
             write(callback, to: &bytes)
         }

@@ -93,7 +93,7 @@ struct LinkCallbackRoutes: RouteCollection {
         let page = try Page<UUID>(call)
         var list = try Self.list(call, limit: page.limit + 1)
         list.before = page.cursor
-        return page.response(try await pool.readFromReplica(list), LinkCallback.shape, cursor: \.call.id)
+        return page.response(try await list.read(on: pool), LinkCallback.shape, cursor: \.call.id)
     }
 
     private static func list(_ call: Call, limit: Int) throws -> ListLinkCallbacks {

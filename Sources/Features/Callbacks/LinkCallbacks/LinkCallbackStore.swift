@@ -171,6 +171,14 @@ struct ListLinkCallbacks: PostgresStatement {
     }
 }
 
+extension ListLinkCallbacks {
+    /// Runs the statement. A program that polls with ``storedSince`` would miss calls if one page came from a replica and the
+    /// page before did not.
+    func read(on pool: PostgresPool) async throws -> [StoredCall<LinkCallback>] {
+        try await pool.read(self, mayBeBehind: storedSince == nil)
+    }
+}
+
 /// Deletes up to `limit` link callbacks that were received more than `retentionDays` ago, the oldest first. Skips rows
 /// that another server is deleting.
 struct DeleteOldLinkCallbacks: PostgresStatement {

@@ -150,17 +150,30 @@ struct EventRoutes: RouteCollection {
         let page = try Page<UUID>(call)
         let (type, userID, storedSince) = (try call[Self.type], try call[Self.userID], try call[Self.storedSince])
         let (before, limit) = (page.cursor, Int64(page.limit + 1))
+        // A program that polls would miss events if one page came from a replica and the page before did not.
+        let mayBeBehind = storedSince == nil
         let events =
             if let userID {
-                try await pool.readFromReplica(
-                    ListEventsOfUser(userID: userID, type: type, storedSince: storedSince, before: before, limit: limit)
+                try await pool.read(
+                    ListEventsOfUser(
+                        userID: userID,
+                        type: type,
+                        storedSince: storedSince,
+                        before: before,
+                        limit: limit
+                    ),
+                    mayBeBehind: mayBeBehind
                 )
             } else if let type {
-                try await pool.readFromReplica(
-                    ListEventsOfType(type: type, storedSince: storedSince, before: before, limit: limit)
+                try await pool.read(
+                    ListEventsOfType(type: type, storedSince: storedSince, before: before, limit: limit),
+                    mayBeBehind: mayBeBehind
                 )
             } else {
-                try await pool.readFromReplica(ListEvents(storedSince: storedSince, before: before, limit: limit))
+                try await pool.read(
+                    ListEvents(storedSince: storedSince, before: before, limit: limit),
+                    mayBeBehind: mayBeBehind
+                )
             }
         return page.response(events, KakaoEvent.shape, cursor: \.call.id)
     }

@@ -127,7 +127,8 @@ struct DeviceTransferRoutes: RouteCollection {
         var header: [UInt8] = []
         TransferredDevice.writeHeader(format, to: &header)
         return try await .export(format.contentType, header: header) { [pool] (last: TransferredDevice?) in
-            try await pool.readFromReplica(ListDevicesForExport(after: last?.registration.key, limit: Self.pageSize))
+            let list = ListDevicesForExport(after: last?.registration.key, limit: Self.pageSize)
+            return try await pool.read(list, mayBeBehind: true)
         } write: { device, bytes in
             device.write(format, to: &bytes)
         }

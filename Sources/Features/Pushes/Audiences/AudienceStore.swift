@@ -53,7 +53,7 @@ struct AudienceStore: Sendable {
     ///
     /// - Parameter name: The last name of the previous page; `nil` for the first page.
     func list(after name: AudienceName?, limit: Int) async throws -> [Audience] {
-        try await pool.readFromReplica(ListAudiences(after: name, limit: limit))
+        try await pool.read(ListAudiences(after: name, limit: limit), mayBeBehind: true)
     }
 
     /// Deletes an audience. Pushes that were created for it keep its users. Returns whether the audience existed.

@@ -82,7 +82,7 @@ struct ImageRoutes: RouteCollection {
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<UUID>(call)
         let list = ListImages(before: page.cursor, limit: page.limit + 1)
-        let images = try await library.store.pool.readFromReplica(list)
+        let images = try await library.store.pool.read(list, mayBeBehind: true)
         return page.response(images, StoredImage.shape, cursor: \.id)
     }
 

@@ -20,8 +20,11 @@ final class ShareStore: Sendable {
 
     /// Returns up to `limit` shares, the latest first.
     func list(campaign: String?, before: ShareID?, limit: Int) async throws -> [CountedShare] {
-        guard let campaign else { return try await pool.readFromReplica(ListShares(before: before, limit: limit)) }
-        return try await pool.readFromReplica(ListSharesOfCampaign(campaign: campaign, before: before, limit: limit))
+        guard let campaign else {
+            return try await pool.read(ListShares(before: before, limit: limit), mayBeBehind: true)
+        }
+        let list = ListSharesOfCampaign(campaign: campaign, before: before, limit: limit)
+        return try await pool.read(list, mayBeBehind: true)
     }
 
     /// Counts a visit, unless the visitor was counted within a minute.

@@ -12,7 +12,7 @@ struct StatisticsStore: Sendable {
             // The look-up of a name reads hundreds of files.
             if query.isOfUsualZone { return try await counts(query) }
             let check = CheckTimeZone(timeZone: query.timeZone, since: query.since, until: query.until)
-            guard try await pool.readFromReplica(check).first == true else { return nil }
+            guard try await pool.read(check).first == true else { return nil }
         } catch let error as PostgresError where error.sqlState == "22023" {
             return nil
         }
@@ -21,8 +21,8 @@ struct StatisticsStore: Sendable {
 
     private func counts(_ query: StatisticsQuery) async throws -> [PeriodCounts] {
         query.isOfDaysInSeoul
-            ? try await pool.readFromReplica(ReadShareStatisticsOfDays(query: query))
-            : try await pool.readFromReplica(ReadShareStatistics(query: query))
+            ? try await pool.read(ReadShareStatisticsOfDays(query: query), mayBeBehind: true)
+            : try await pool.read(ReadShareStatistics(query: query), mayBeBehind: true)
     }
 
     /// Counts up to `limit` events. Returns their number; 0 also while another server counts.

@@ -280,20 +280,32 @@ struct DatabaseChecks: Sendable {
     }
 
     private func replica(_ pool: PostgresPool, of primary: PostgresPool, _ tls: Verdict) async throws -> Verdict {
-        guard let (version, _) = try await pool.read(ReadServerVersion()).first else { throw PostgresError(.decoding) }
-        guard tls.state == .ok else { return tls }
+        guard let (version, _) = try await pool.read(ReadServerVersion()).first,
+            let place = try await pool.read(ReadServerPlace()).first,
+            let placeOfPrimary = try await primary.read(ReadServerPlace()).first
+        else { throw PostgresError(.decoding) }
         let text = "PostgreSQL \(version)"
-        guard let newest = try await primary.read(FindNewestLease()).first else {
-            return .ok("\(text); no server has run, so how far it is behind is unknown")
+        if !place.isStandby, place.start == placeOfPrimary.start {
+            return .warning("\(text) is the server of database.url, which gains nothing: name a replica")
         }
-        guard let copy = try await pool.read(ReadLease(id: newest.id)).first else {
+        guard try await Migrator(directory: migrations.get()).pending(pool).isEmpty else {
+            return .warning("\(text) lacks migrations, so the primary is read: unless it catches up, apply them there")
+        }
+        guard let newest = try await primary.read(FindNewestLease()).first else {
+            return tls.state == .ok ? .ok("\(text); no server is running, so its lag is unknown") : tls
+        }
+        guard let copy = try await pool.read(ReadLeaseEnd(process: newest.process)).first ?? nil else {
             return .wrong("\(text) does not have what database.url has: it is of another database, or far behind")
         }
         let lag = Duration.seconds(max(0, newest.endsAt.timeIntervalSince(copy)))
-        guard lag < ReplicaHealth.maximumLag else {
+        guard lag < ReplicaHealth.defaultMaximumLag else {
             return .warning("\(text) is \(lag.components.seconds) s behind, and is not read until it has caught up")
         }
-        return .ok("\(text), less than \(lag.components.seconds + 5) s behind")
+        guard tls.state == .ok else { return tls }
+        let connections = settings.connectionPlan().replicaConnections
+        return .ok(
+            "\(text), less than \(lag.components.seconds + 5) s behind; a server opens up to \(connections) connections to it"
+        )
     }
 
     private func autovacuum(_ pool: PostgresPool) async throws -> Verdict {
@@ -365,6 +377,17 @@ struct ReadServerVersion: PostgresStatement {
 
     static func decode(_ row: PostgresRow) throws -> (version: String, number: Int32) {
         try row.decode(String.self, Int32.self)
+    }
+}
+
+/// Reads whether a server is a standby, and when it was started, by which no two servers are the same.
+struct ReadServerPlace: PostgresStatement {
+    static let sql: SQL = """
+        SELECT pg_is_in_recovery(), pg_postmaster_start_time()
+        """
+
+    static func decode(_ row: PostgresRow) throws -> (isStandby: Bool, start: Date) {
+        try row.decode(Bool.self, Date.self)
     }
 }
 

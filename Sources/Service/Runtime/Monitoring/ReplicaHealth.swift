@@ -7,20 +7,36 @@ package import Postgres
 
 /// How far the replica of `database.read_url` is behind, and hence whether it is read.
 ///
-/// The servers renew their leases every five seconds. A lease on the replica therefore tells from when its state is,
-/// whatever copies the database: a standby, logical replication, or the storage of a cloud.
+/// A server renews its leases every five seconds. Its lease on the replica therefore tells from when the replica's state is,
+/// whatever copies the database: a standby, logical replication, or the storage of a cloud. Each pool asks over its own
+/// connection to the replica, since a name may stand for several.
 package final class ReplicaHealth: Sendable {
-    /// The lag from which on the replica is not read.
-    package static let maximumLag = Duration.seconds(60)
+    /// The lag from which on a replica is not read.
+    package static let defaultMaximumLag = Duration.seconds(60)
     /// The time between two checks.
     private static let interval = Duration.seconds(5)
+    private static let up = Metric(
+        "kakao_push_replica_up",
+        .gauge,
+        "1 if the replica of the database is read, 0 if the primary is read instead."
+    )
+    private static let lag = Metric(
+        "kakao_push_replica_lag_seconds",
+        .gauge,
+        "How many seconds the replica of the database is behind, to about five."
+    )
+    private static let failures = Metric(
+        "kakao_push_replica_failures_total",
+        .counter,
+        "Reads that the replica of the database failed and the primary answered instead."
+    )
 
-    /// Whether the replica is read.
+    /// Whether the replica is read, from the best state to the worst.
     package enum State: String, CaseIterable, Sendable {
         case ok
-        /// It is more than ``ReplicaHealth/maximumLag`` behind.
+        /// It is a minute behind: ``ReplicaHealth/defaultMaximumLag``.
         case behind
-        /// It does not respond, or it has none of the servers' leases.
+        /// It does not respond, or does not have the server's lease: it is of another database, or the server has just started.
         case unreachable
     }
 
@@ -33,44 +49,47 @@ package final class ReplicaHealth: Sendable {
 
     private struct Observed {
         var report = Report(state: .unreachable)
-        var lag = ReplicaLag()
+        /// The end of the lease that the primary had at the previous check; `nil` after a check that failed.
+        var previous: Date?
         var isReported = false
     }
 
-    private static let up = Metric(
-        "kakao_push_replica_up",
-        .gauge,
-        "1 if the replica of the database is read, 0 if the primary is read instead."
-    )
-    private static let lag = Metric(
-        "kakao_push_replica_lag_seconds",
-        .gauge,
-        "How many seconds the replica of the database is behind, to about five."
-    )
-
     private let pools: [PostgresPool]
+    private let process: UUID
+    private let maximumLag: Duration
     private let logger: Logger
     private let observed = Locked(Observed())
 
-    /// - Parameter pools: The pools of the server, each with one of the replica.
-    package init(pools: [PostgresPool], logger: Logger) {
+    /// - Parameters:
+    ///   - pools: The pools of the server, each with one of the replica.
+    ///   - commits: Names the process of the server's leases.
+    ///   - maximumLag: The lag from which on the replica is not read.
+    package init(pools: [PostgresPool], commits: LostCommits, maximumLag: Duration, logger: Logger) {
         self.pools = pools
+        process = commits.process
+        self.maximumLag = maximumLag
         self.logger = logger
     }
 
-    /// The result of the latest check.
+    /// The result of the latest check: that of the pool whose replica is furthest behind.
     package var report: Report { observed.withLock { $0.report } }
 
     /// The metrics.
     @Sendable package func monitoring() async -> Monitoring.Report {
         let report = report
         let lag: [(Metric.Labels, Double)] = report.lag.map { [([], $0.inSeconds)] } ?? []
-        return Monitoring.Report(metrics: [Self.up.reading(report.state == .ok ? 1 : 0), Self.lag.reading(lag)])
+        return Monitoring.Report(
+            metrics: [
+                Self.up.reading(report.state == .ok ? 1 : 0),
+                Self.lag.reading(lag),
+                Self.failures.reading(Double(pools.reduce(0) { $0 + $1.replicaFailures })),
+            ]
+        )
     }
 
     /// Makes the worker that checks the replica.
     ///
-    /// - Parameter pool: The pool that checks it.
+    /// - Parameter pool: The pool that asks the primary.
     package func worker(on pool: PostgresPool) -> BackgroundWorker {
         BackgroundWorker(
             "check-replica",
@@ -80,100 +99,115 @@ package final class ReplicaHealth: Sendable {
             failure: "Replica not checked",
             logger: logger
         ) { _ in
-            await self.check(pool)
+            try await self.check(pool)
             return nil
         }
     }
 
-    private func check(_ pool: PostgresPool) async {
-        do {
-            // Without the primary, nothing is known, and the last state stays.
-            guard let newest = try await pool.read(FindNewestLease()).first, let replica = pool.replica else { return }
-            do {
-                let copy = try await replica.read(ReadLease(id: newest.id)).first
-                let lag = observed.withLock { $0.lag.record(primary: newest.endsAt, replica: copy) }
-                guard let lag else { return record(Report(state: .unreachable), "it lacks the newest lease") }
-                let state: State = lag < Self.maximumLag ? .ok : .behind
-                record(Report(state: state, lag: lag), "it is \(lag.inSeconds) s behind")
-            } catch {
-                record(Report(state: .unreachable), String(reflecting: error))
+    private func check(_ pool: PostgresPool) async throws {
+        let previous = observed.withLock { $0.previous.take() }
+        // Without an answer, and before the server has a lease, the replica is read no longer than the last check allows.
+        guard let primary = try await pool.read(ReadLeaseEnd(process: process)).first ?? nil else { return }
+        let results = await withTaskGroup(of: (Report, String?).self) { group in
+            for pool in pools {
+                group.addTask { await self.check(pool, primary: primary, previous: previous) }
             }
-        } catch {
-            logger.debug("Replica not checked", metadata: ["error": "\(String(reflecting: error))"])
+            return await group.reduce(into: []) { $0.append($1) }
         }
+        try Task.checkCancellation()
+        observed.withLock { $0.previous = primary }
+        let worst = results.max { left, right in
+            let order = State.allCases
+            let (leftPlace, rightPlace) = (order.firstIndex(of: left.0.state), order.firstIndex(of: right.0.state))
+            return (leftPlace ?? 0, left.0.lag ?? .zero) < (rightPlace ?? 0, right.0.lag ?? .zero)
+        }
+        if let worst { record(worst.0, worst.1) }
+    }
+
+    /// Checks the replica of a pool. Returns also why it is not read, if it is not.
+    private func check(_ pool: PostgresPool, primary: Date, previous: Date?) async -> (Report, String?) {
+        guard let replica = pool.replica else { return (Report(state: .unreachable), nil) }
+        let begin = MonotonicTime.now
+        do {
+            let copy = try await replica.read(ReadLeaseEnd(process: process)).first ?? nil
+            guard let lag = Self.lag(primary: primary, previous: previous, replica: copy) else {
+                pool.useReplica(until: nil)
+                return (Report(state: .unreachable), "it does not have this server's lease")
+            }
+            pool.useReplica(until: lag < maximumLag ? begin + (maximumLag - lag) : nil)
+            return lag < maximumLag
+                ? (Report(state: .ok, lag: lag), nil)
+                : (Report(state: .behind, lag: lag), "it is \(Int(lag.inSeconds)) s behind")
+        } catch {
+            pool.useReplica(until: nil)
+            return (Report(state: .unreachable), String(reflecting: error))
+        }
+    }
+
+    /// Returns the lag of a replica. Pure.
+    ///
+    /// - Parameters:
+    ///   - primary: The end of the lease at the primary.
+    ///   - previous: The end at the previous check; `nil` if that failed.
+    ///   - replica: The end at the replica; `nil` if it does not have the lease.
+    /// - Returns: Zero if the replica has what the primary had at the previous check: a lease that was renewed just now says
+    ///   nothing. `nil` if the lag is unknown: the replica has no lease, or one that the primary does not know, as after a
+    ///   failover to a machine with another clock.
+    static func lag(primary: Date, previous: Date?, replica: Date?) -> Duration? {
+        guard let replica, replica.timeIntervalSince(primary) <= 2 * interval.inSeconds else { return nil }
+        if let previous, previous <= primary, replica >= previous { return .zero }
+        return .seconds(max(0, primary.timeIntervalSince(replica)))
     }
 
     /// - Parameter reason: Why the replica is not read, if it is not.
-    private func record(_ report: Report, _ reason: String) {
-        for pool in pools { pool.useReplica(report.state == .ok) }
-        let isReported = observed.withLock { observed in
-            let isReported = observed.isReported
+    private func record(_ report: Report, _ reason: String?) {
+        let isChanged = observed.withLock { observed in
             observed.report = report
-            observed.isReported = report.state != .ok
-            return isReported
+            defer { observed.isReported = reason != nil }
+            return observed.isReported != (reason != nil)
         }
-        guard isReported != (report.state != .ok) else { return }
-        if isReported {
-            logger.notice("Replica is read again")
-        } else {
+        guard isChanged else { return }
+        if let reason {
             logger.warning("Replica is not read: the primary is instead", metadata: ["reason": "\(reason)"])
+        } else {
+            logger.notice("Replica is read")
         }
-    }
-}
-
-/// How far a replica is behind, as the newest leases there and at the primary tell. Pure.
-struct ReplicaLag {
-    /// The end of the newest lease that the primary had at the previous check.
-    private var previous: Date?
-
-    /// Records a check.
-    ///
-    /// - Parameters:
-    ///   - primary: The end of the newest lease at the primary.
-    ///   - replica: The end of the same lease at the replica; `nil` if it does not have the lease.
-    /// - Returns: The lag. Zero if the replica has what the primary had at the previous check: a lease that was renewed just
-    ///   now says nothing. `nil` if it is unknown.
-    mutating func record(primary: Date, replica: Date?) -> Duration? {
-        defer { previous = primary }
-        guard let replica else { return nil }
-        if let previous, replica >= previous { return .zero }
-        return .seconds(max(0, primary.timeIntervalSince(replica)))
     }
 }
 
 // MARK: Statements
 
-/// Finds the lease of a server that was renewed last.
+/// Reads when the lease of a process ends; NULL if it has none.
+package struct ReadLeaseEnd: PostgresStatement {
+    package static let sql: SQL = """
+        SELECT max(ends_at)
+        FROM work_leases
+        WHERE process = $1
+        """
+
+    let process: UUID
+
+    package init(process: UUID) {
+        self.process = process
+    }
+
+    package var parameters: [PostgresValue] { [.uuid(process)] }
+    package static func decode(_ row: PostgresRow) throws -> Date? { try row.decode(Date?.self) }
+}
+
+/// Finds the server whose lease ends last, and when it ends. Returns no row while no server is running.
 package struct FindNewestLease: PostgresStatement {
     package static let sql: SQL = """
-        SELECT id, ends_at
+        SELECT process, ends_at
         FROM work_leases
-        WHERE queue = 'pushes'
+        WHERE process IS NOT NULL
         ORDER BY ends_at DESC
         LIMIT 1
         """
 
     package init() {}
 
-    package static func decode(_ row: PostgresRow) throws -> (id: UUID, endsAt: Date) {
+    package static func decode(_ row: PostgresRow) throws -> (process: UUID, endsAt: Date) {
         try row.decode(UUID.self, Date.self)
     }
-}
-
-/// Reads the end of a lease.
-package struct ReadLease: PostgresStatement {
-    package static let sql: SQL = """
-        SELECT ends_at
-        FROM work_leases
-        WHERE id = $1
-        """
-
-    let id: UUID
-
-    package init(id: UUID) {
-        self.id = id
-    }
-
-    package var parameters: [PostgresValue] { [.uuid(id)] }
-    package static func decode(_ row: PostgresRow) throws -> Date { try row.decode(Date.self) }
 }

@@ -1,3 +1,5 @@
+import EventLoop
+import Glibc
 import PrivatePostgres
 import TestSupport
 import Testing
@@ -41,27 +43,50 @@ import Testing
     func fallback() async throws {
         try await withPool { pool, pair in
             #expect(try await isAnsweredByStandby(pool) == false)
-            pool.useReplica(true)
+            pool.useReplica(until: MonotonicTime.now + .seconds(3600))
             #expect(try await isAnsweredByStandby(pool) == true)
             let isInRecovery = try await pool.withReplica { replica in
                 try await replica.withConnection { try await $0.query("SELECT pg_is_in_recovery()") }
             }
             #expect(try isInRecovery.first?.decode(Bool.self) == true)
-            pool.useReplica(false)
+            pool.useReplica(until: nil)
             #expect(try await isAnsweredByStandby(pool) == false)
 
-            pool.useReplica(true)
+            pool.useReplica(until: MonotonicTime.now + .seconds(3600))
             await pair.standby.stop(.immediate)
             #expect(try await isAnsweredByStandby(pool) == false)
+            #expect(pool.replicaFailures == 1)
+            // It is not tried again until a check finds that it responds.
             try await pair.standby.start()
-            try await eventually("the standby is read again") { try await isAnsweredByStandby(pool) == true }
+            #expect(try await isAnsweredByStandby(pool) == false)
+            try await eventually("the standby is read again") {
+                pool.useReplica(until: MonotonicTime.now + .seconds(3600))
+                return try await isAnsweredByStandby(pool) == true
+            }
         }
     }
 
-    @Test("What a replica has not replayed yet is read from the primary, and what takes too long is not repeated there")
+    @Test("A replica that hangs delays one read, which the primary answers")
+    func frozen() async throws {
+        try await withPool { pool, pair in
+            pool.useReplica(until: MonotonicTime.now + .seconds(3600))
+            #expect(try await isAnsweredByStandby(pool) == true)
+            let process = try #require(await pair.standby.processIdentifier)
+            // The processes of its sessions, too.
+            let pids = try await pool.withReplica { try await $0.read("SELECT pid FROM pg_stat_activity") }
+                .map { try $0.decode(Int32.self) }
+            for pid in pids + [process] { kill(pid, SIGSTOP) }
+            defer { for pid in pids + [process] { kill(pid, SIGCONT) } }
+            #expect(try await isAnsweredByStandby(pool) == false)
+            #expect(try await isAnsweredByStandby(pool) == false)
+            #expect(pool.replicaFailures == 1)
+        }
+    }
+
+    @Test("What a replica has not replayed yet, cancels or takes too long for is read from the primary")
     func errors() async throws {
         try await withPool { pool, pair in
-            pool.useReplica(true)
+            pool.useReplica(until: MonotonicTime.now + .seconds(3600))
             let replica = try #require(pool.replica)
             _ = try await replica.read("SELECT pg_wal_replay_pause()")
             try await eventually("replay is paused") {
@@ -72,13 +97,21 @@ import Testing
             let rows = try await pool.withReplica { try await $0.read("SELECT id FROM added") }
             #expect(try rows.first?.decode(Int32.self) == 1)
 
-            let error = try await postgresError {
-                try await pool.withReplica { replica in
-                    guard replica !== pool else { throw PostgresError(.decoding) }
-                    _ = try await replica.read("SELECT pg_sleep(60)")
-                }
+            let slow = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_sleep(60)::text ELSE 'primary' END"
+            let value = try await pool.withReplica { try await $0.read(slow) }
+            #expect(try value.first?.decode(String.self) == "primary")
+            // It responds, so that it is still read.
+            #expect(try await isAnsweredByStandby(pool) == true)
+            #expect(pool.replicaFailures == 2)
+            await #expect(throws: OtherError.self) {
+                try await pool.withReplica { _ -> Bool in throw OtherError() }
             }
-            #expect(error.code == .timedOut)
+            let other = try await pool.withReplica { pool in
+                if pool === replica { throw NotReplicated() }
+                return "primary"
+            }
+            #expect(other == "primary")
+            #expect(pool.replicaFailures == 2)
         }
     }
 
@@ -96,3 +129,5 @@ import Testing
         }
     }
 }
+
+private struct OtherError: Error {}

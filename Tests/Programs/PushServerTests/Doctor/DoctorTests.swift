@@ -384,47 +384,46 @@ import Testing
         }
     }
 
-    @Test("A replica is checked for being readable, of the same database, and up to date")
+    @Test("A replica is checked for being another server, of the same database, and up to date")
     func replica() async throws {
         try await withStandbyAndKakao { pair, kakao in
             let pool = try await Shared.pool(pair.primaryURL)
             var environment = RunningProgram.environment(TestDatabase(url: pair.primaryURL, pool: pool), kakao)
-            func verdict() async throws -> (state: String?, text: String) {
-                let finding = try await Examination(environment)["database.read_url"]
-                return (finding?.state, finding?.text ?? "")
+            func expect(_ state: String, _ words: String, _ url: String) async throws {
+                environment["DATABASE_READ_URL"] = url
+                try await eventually("the finding is \(state): \(words)") {
+                    let finding = try await Examination(environment)["database.read_url"]
+                    return finding?.state == state && finding?.text.contains(words) == true
+                }
             }
-            #expect(try await verdict().state == "skipped")
-            environment["DATABASE_READ_URL"] = pair.standbyURL
-            #expect(try await verdict().state == "skipped")
-
-            try await RunningServer.with(Settings.test(pair.primaryURL, kakao: kakao.sandbox.url)) { _ in
-                try await eventually("the replica has the lease") { try await verdict().state == "ok" }
-                #expect(try await verdict().text.contains("less than "))
-                // Another database: without the lease.
-                try await pool.write("CREATE DATABASE other TEMPLATE template0")
-                let other = "\(pair.primaryURL.replacing("/postgres?", with: "/other?"))"
-                environment["DATABASE_READ_URL"] = other
-                #expect(try await verdict().state == "skipped")
+            #expect(try await Examination(environment)["database.read_url"]?.state == "skipped")
+            try await expect("warning", "lacks migrations", pair.standbyURL)
+            try await expect("warning", "the server of database.url", pair.primaryURL)
+            try await expect("wrong", "Connection refused", "postgres://push:a-secret@127.0.0.1:1/push")
+            try await TestCluster.with { _, otherURL in
+                let settings = Settings.test(otherURL, kakao: kakao.sandbox.url)
+                try await RunningServer.with(settings) { _ in
+                    try await RunningServer.with(Settings.test(pair.primaryURL, kakao: kakao.sandbox.url)) { _ in
+                        try await expect("ok", "less than ", pair.standbyURL)
+                        try await expect("wrong", "of another database", otherURL)
+                    }
+                }
             }
+            try await expect("ok", "no server is running", pair.standbyURL)
             try await pool.write(
                 """
-                INSERT INTO work_leases (id, queue, ends_at, host, version, started_at)
-                VALUES (gen_random_uuid(), 'pushes', now() + interval '1 hour', 'other', '1', now())
+                INSERT INTO work_leases (id, queue, ends_at, process)
+                VALUES (gen_random_uuid(), 'pushes', now() + interval '1 hour', gen_random_uuid())
                 """
             )
-            environment["DATABASE_READ_URL"] = pair.standbyURL
-            try await eventually("the replica has the lease") { try await verdict().state == "ok" }
+            try await expect("ok", "less than ", pair.standbyURL)
             _ = try await Program.run(["psql", pair.standbyURL, "-Atc", "SELECT pg_wal_replay_pause()"])
             try await eventually("replay is paused") {
                 let state = ["psql", pair.standbyURL, "-Atc", "SELECT pg_get_wal_replay_pause_state()"]
                 return try await Program.run(state).text.hasPrefix("paused")
             }
             try await pool.write("UPDATE work_leases SET ends_at = ends_at + interval '5 minutes'")
-            #expect(try await verdict().state == "warning")
-            #expect(try await verdict().text.contains("300 s behind"))
-            environment["DATABASE_READ_URL"] = "postgres://push:the-password-of-the-database@127.0.0.1:1/push"
-            #expect(try await verdict().state == "wrong")
-            #expect(try await verdict().text.contains("Connection refused"))
+            try await expect("warning", "300 s behind", pair.standbyURL)
             await pool.shutdown()
         }
     }
