@@ -64,6 +64,8 @@ read_numbers seconds=30 rate=2000 connections=64 kills=2 users=30000 lag=3 switc
 install_requirements python3
 # shellcheck source=scripts/servers.sh
 . scripts/servers.sh
+# shellcheck source=scripts/cluster.sh
+. scripts/cluster.sh
 export OPERATOR_KEY=operator-key-of-the-outage-0123456789
 
 # MARK: journal
@@ -163,67 +165,6 @@ TEXT
 
 # MARK: asynchronous, synchronous, switchovers, unflushed
 
-# ask_node NAME QUERY: runs a query on one PostgreSQL, which may be a standby.
-ask_node() { psql --quiet --no-align --tuples-only --host "$work/$1" --username postgres --command "$2"; }
-
-drive() { python3 scripts/proofs/failover.py "$@"; }
-
-# open_part [SETTING=VALUE ...]: starts a PostgreSQL with these settings, `one`, and the sandbox.
-open_part() {
-    create_postgres one restart_after_crash=off wal_buffers=64MB wal_keep_size=1GB "$@"
-    control_postgres one start --wait
-    export DATABASE_URL="postgres://postgres@/postgres?host=$work/one,$work/two&target_session_attrs=primary"
-    export JOURNAL_DIRECTORY=$work/journal CALLBACKS_USER_ID_ARGUMENT=user CALLBACKS_REPLAY_MINUTES=10
-    # Few concurrent requests and slow responses, so that the pushes last longer than the fault.
-    export KAKAO_MAX_CONCURRENT_REQUESTS=2
-    start_sandbox
-    fault '{"path":"/v1/push/send","kind":"latency","milliseconds":100}'
-    migrate
-}
-
-# Starts the standby, `two`, and waits until it follows `one`.
-open_standby() {
-    copy_postgres one two
-    control_postgres two start --wait
-    await_standby one
-}
-
-# await_standby NAME: waits until a standby has applied all that this PostgreSQL has written until now.
-await_standby() {
-    local position
-    position=$(ask_node "$1" "SELECT pg_current_wal_lsn()")
-    has_caught_up() { [ "$(ask_node "$1" "SELECT replay_lsn >= '$position' FROM pg_stat_replication")" = t ]; }
-    wait_until 60 "the standby" has_caught_up "$1"
-}
-
-open_servers() {
-    start_servers server-1 server-2
-    SERVER_URL=$(url server-1)
-    SERVER_URLS="$SERVER_URL $(url server-2)"
-    export SERVER_URL SERVER_URLS SANDBOX_URL=$sandbox
-    start traffic python3 scripts/proofs/failover.py traffic "$work/answered"
-}
-
-# close_part lost|kept: ends the clients, compares what was answered with the database and Kakao, and stops everything.
-close_part() {
-    local name
-    check_running traffic
-    kill "${processes[traffic]}"
-    wait "${processes[traffic]}" || fail "failover.py failed: $(<"$work/traffic.log")"
-    unset "processes[traffic]"
-    drive compare "$work/answered" "$1" "${moment:-0}" || failed[$part]=yes
-    for name in server-1 server-2 sandbox; do stop "$name"; done
-    for name in one two; do control_postgres "$name" stop --mode immediate || true; done
-    rm -rf "$work/one" "$work/two" "$work/journal"
-}
-
-# push_through MARKER USERS lost|kept FAULT [ARGUMENT ...]: has a fault happen while two pushes are in flight.
-push_through() {
-    drive send "$1" "$2" "$work/pushes" || fail "the pushes were not sent"
-    "${@:4}"
-    drive settle "$1" "$2" "$work/pushes" "$3" || failed[$part]=yes
-}
-
 # lose_commits NAME PROCESS: stops the process of a PostgreSQL that passes its log on, and kills PostgreSQL some seconds
 # later, with all commits since.
 lose_commits() {
@@ -265,7 +206,7 @@ switch_over() {
 
 asynchronous() {
     say "asynchronous: the primary crashes, and its standby lags by $lag s"
-    open_part
+    open_primary
     open_standby
     open_servers
     push_through asynchronous "$users" lost fail_over
@@ -274,14 +215,9 @@ asynchronous() {
 
 synchronous() {
     say "synchronous: the primary crashes, and its standby, for which commits wait, lags by $lag s"
-    open_part
+    open_primary
     open_standby
-    # On the primary only: the promoted standby has no standby to wait for.
-    ask_node one "ALTER SYSTEM SET synchronous_commit = remote_apply" >/dev/null
-    ask_node one "ALTER SYSTEM SET synchronous_standby_names = '*'" >/dev/null
-    ask_node one "SELECT pg_reload_conf()" >/dev/null
-    is_synchronous() { [ "$(ask_node one "SELECT sync_state FROM pg_stat_replication")" = sync ]; }
-    wait_until 60 "the synchronous standby" is_synchronous
+    make_synchronous
     open_servers
     push_through synchronous "$users" kept fail_over
     close_part kept
@@ -290,7 +226,7 @@ synchronous() {
 switchovers() {
     local number old=one new=two
     say "switchovers: primary and standby change their roles $switchovers times"
-    open_part
+    open_primary
     open_standby
     open_servers
     for number in $(seq "$switchovers"); do
@@ -302,7 +238,7 @@ switchovers() {
 
 unflushed() {
     say "unflushed: PostgreSQL crashes with synchronous_commit = off, $lag s after it last wrote its log"
-    open_part synchronous_commit=off
+    open_primary synchronous_commit=off
     open_servers
     push_through unflushed "$users" lost crash_and_start
     close_part lost
@@ -311,6 +247,4 @@ unflushed() {
 # MARK: Main
 
 build push-server kakao-sandbox
-declare -A failed=()
-for part in "${parts[@]}"; do "$part"; done
-[ "${#failed[@]}" = 0 ] || fail "${!failed[*]}: see above"
+run_parts "${parts[@]}"
