@@ -129,27 +129,28 @@ def summary(marker):
     return next((item for item in items if item["marker"] == marker), {"users": 0, "more_than_once": 0})
 
 
-def answered_operator(path):
-    """Calls the server as an operator until it succeeds: its event loops reach a database that was away one after another."""
-    answers = []
+def answered(request):
+    """Returns the result of an idempotent request once it succeeds: not every event loop reaches the database at the same time."""
+    results = []
 
     def is_answered():
         try:
-            answers.append(operator(path))
+            results.append(request())
         except OSError:
             return False
         return True
 
-    wait_until(60, f"an answer to {path}", is_answered)
-    return answers[0]
+    wait_until(120, "a server to answer", is_answered)
+    return results[0]
 
 
 def send(marker, users, file):
-    upload_audience(users)
+    answered(lambda: upload_audience(users))
     pushes = {}
     for delivery in GUARANTEES:
         message = {"for_gcm": {"custom_field": {"marker": f"{marker}-{delivery}"}}}
-        pushes[delivery] = send_to_audience(delivery=delivery, message=message)
+        key = {"Idempotency-Key": f"{marker}-{delivery}"}
+        pushes[delivery] = answered(lambda: send_to_audience(key, delivery=delivery, message=message))
     with open(file, "w") as output:
         json.dump(pushes, output)
     is_underway = lambda: all(summary(f"{marker}-{delivery}")["users"] >= users / 4 for delivery in GUARANTEES)
@@ -180,7 +181,7 @@ def settle(marker, users, file, outcome):
     wait_until(limit, "the sender to be stopped or the pushes to be done", lambda: sender()[0] == "stopped" or are_done())
     state, reason = sender()
     print(f"\n{marker}: the sender is {state}; {reason or 'no reason'}")
-    before = {delivery: (json.loads(answered_operator(pushes[delivery])), summary(f"{marker}-{delivery}")) for delivery in GUARANTEES}
+    before = {delivery: (answered(lambda: show(pushes[delivery])), summary(f"{marker}-{delivery}")) for delivery in GUARANTEES}
     if outcome == "lost":
         check(state == "stopped" and "lost commits" in (reason or ""), f"{marker}: the sender is {state} after the loss of commits")
     else:
@@ -202,7 +203,8 @@ def check_push(marker, delivery, path, before, reached_before, users, outcome):
     for page in pages(lambda after: f"{sandbox}/sandbox/reached?marker={marker}-{delivery}&min_times=1&after={after}&limit=10000", call):
         reached.update((item["user_id"], item["times"]) for item in page)
     states, repeatable = {}, set()
-    for page in pages(lambda cursor: f"{path}/batches?limit=1000&cursor={cursor}", answered_operator):
+    batches = lambda url: answered(lambda: operator(url))
+    for page in pages(lambda cursor: f"{path}/batches?limit=1000&cursor={cursor}", batches):
         for batch in page:
             states.update((str(user), batch["state"]) for user in batch["uuids"])
             if batch["may_repeat"]:

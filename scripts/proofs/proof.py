@@ -27,9 +27,9 @@ def call(url, body=None, method=None, kind="application/json", headers={}):
         return response.read().decode()
 
 
-def operator(path, body=None, method=None, kind="application/json"):
+def operator(path, body=None, method=None, kind="application/json", headers={}):
     """Calls the server as an operator."""
-    return call(server + path, body, method, kind, {"Authorization": "Bearer " + os.environ["OPERATOR_KEY"]})
+    return call(server + path, body, method, kind, {"Authorization": "Bearer " + os.environ["OPERATOR_KEY"], **headers})
 
 
 def upload_audience(users):
@@ -37,10 +37,10 @@ def upload_audience(users):
     operator("/v1/audiences/all", "".join(f"{number}\n" for number in range(1, users + 1)), "PUT", "text/plain")
 
 
-def send_to_audience(**push):
+def send_to_audience(headers={}, **push):
     """Creates a push to that audience, and returns its path."""
     push = {"audience": {"audience": "all"}, "skip_unknown": False, **push}
-    return "/v1/pushes/" + json.loads(operator("/v1/pushes", json.dumps(push)))["id"]
+    return "/v1/pushes/" + json.loads(operator("/v1/pushes", json.dumps(push), headers=headers))["id"]
 
 
 def show(push):
