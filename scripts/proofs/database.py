@@ -40,14 +40,14 @@ def times(file, fault, cure, ready_limit, changes_limit, slack):
     unready = [moment for moment, state in stored["states"] if moment > fault and state != "ok"]
     unready_for = max([0, *(moment - cure for moment in unready)])
     refused_for = max([0, *(begin - cure for begin in refused)])
+    limits = f" (limits {ready_limit * slack:g} s, {changes_limit * slack:g} s)" if slack else ""
     seen = f"after {min(unready) - fault:.1f} s" if unready else "no"
     print("\nanswers by status (0: none within 20 s), and times")
     for kind in answers:
         counts = ", ".join(f"{status}: {count}" for status, count in sorted(statuses[kind].items()))
         print(f"  {kind + 's':<27} {counts}; slowest {slowest[kind]:.2f} s")
     print(f"""  outage shown by /readyz     {seen}
-  ready again                 {unready_for:.1f} s after the fault (limit {ready_limit * slack:g} s)
-  changes accepted again      {refused_for:.1f} s after the fault (limit {changes_limit * slack:g} s)""")
+  ready, changes accepted     {unready_for:.1f} s, {refused_for:.1f} s after the fault{limits}""")
     check(cure == fault or refused, "no change of a device was refused during the outage")
     wrong = [status for status in statuses["change"] if not 200 <= status < 300 and status not in (0, 503)]
     check(not wrong, f"changes of devices were answered {wrong}")
