@@ -51,6 +51,12 @@ struct AddressPreferences {
         avoided[address] = now + Self.avoidance
     }
 
+    /// Records that a server does not respond to a statement. The next round tries it, last, since it may still accept
+    /// connections: a commit waits as long as its synchronous standby is gone.
+    mutating func isLate(_ address: PostgresAddress, at now: UInt64) {
+        avoided[address] = avoided[address] ?? now
+    }
+
     /// Records that the server of an open connection accepts no changes any more.
     mutating func isReadOnly(_ address: PostgresAddress) {
         if current == address { isCurrentReadOnly = true }

@@ -297,7 +297,7 @@ extension PostgresConnection {
         timer = nil
         guard let (since, limit) = serverTurn else { return }
         guard loop.now >= since + limit else { return watchServer() }
-        settings.addresses.withLock { $0.isSilent(address, at: loop.now) }
+        settings.addresses.withLock { $0.isLate(address, at: loop.now) }
         close(PostgresError(.timedOut, detail: "the server did not respond in time", statement: firstStatement))
     }
 }

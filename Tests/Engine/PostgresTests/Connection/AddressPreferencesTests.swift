@@ -44,6 +44,20 @@ import Testing
         #expect(preferences.round(of: all, at: 15_002) == [a, b, c])
     }
 
+    @Test("A server that does not respond to a statement is tried at once, by one round and last")
+    func late() {
+        var preferences = AddressPreferences()
+        preferences.reached(a)
+        preferences.isLate(a, at: 0)
+        #expect(preferences.round(of: all, at: 0) == [b, c, a])
+        // A second connection to it notices the same, while the first tries it.
+        preferences.isLate(a, at: 1)
+        #expect(preferences.round(of: all, at: 1) == [b, c])
+        // Only its commits were late.
+        preferences.reached(a)
+        #expect(preferences.round(of: all, at: 2) == [a, b, c])
+    }
+
     @Test("If no address responds, all are tried, the one that failed first before the others")
     func allSilent() {
         var preferences = AddressPreferences()
