@@ -160,9 +160,9 @@ control_postgres() {
     run_postgres pg_ctl --pgdata "$work/$1/data" --log "$work/$1/log" --silent "${@:2}" >/dev/null 2>&1
 }
 
-# Creates and starts the private PostgreSQL of a script that needs only one. Exports DATABASE_URL.
+# start_postgres [SETTING=VALUE ...]: creates and starts the private PostgreSQL of a script that needs only one. Exports DATABASE_URL.
 start_postgres() {
-    create_postgres postgres
+    create_postgres postgres "$@"
     postgres start --wait
     export DATABASE_URL="postgres://postgres@/postgres?host=$work/postgres"
 }
