@@ -99,6 +99,8 @@ struct InsertLinkCallbacks: CoalescedStatement {
 
 /// Removes an argument from those of the next callbacks in which its value is a user's id, and what Kakao sent from
 /// malformed ones in which the id occurs anywhere.
+///
+/// The keys are an array, which is looked up in the index of each partition (docs/scaling.md). A join may read whole partitions.
 struct RemoveUserFromLinkCallbacks: ArgumentErasureStatement {
     static let sql: SQL = """
         WITH step AS (
@@ -109,12 +111,10 @@ struct RemoveUserFromLinkCallbacks: ArgumentErasureStatement {
             LIMIT $4
         ),
         changed AS (
-            UPDATE link_callbacks AS callback
-            SET args = CASE WHEN step.args ->> $2 = $3 THEN callback.args - $2 ELSE callback.args END,
-                raw = CASE WHEN position($3 IN step.raw) > 0 THEN '' ELSE callback.raw END
-            FROM step
-            WHERE callback.key = step.key
-                AND (step.args ->> $2 = $3 OR position($3 IN step.raw) > 0)
+            UPDATE link_callbacks
+            SET args = CASE WHEN args ->> $2 = $3 THEN args - $2 ELSE args END,
+                raw = CASE WHEN position($3 IN raw) > 0 THEN '' ELSE raw END
+            WHERE key = ANY (ARRAY(SELECT key FROM step WHERE args ->> $2 = $3 OR position($3 IN raw) > 0))
         )
         SELECT id
         FROM step
@@ -180,18 +180,18 @@ extension ListLinkCallbacks {
 }
 
 /// Deletes up to `limit` link callbacks that were received more than `retentionDays` ago, the oldest first. Skips rows
-/// that another server is deleting.
+/// that another server is deleting. The keys are an array, as in ``RemoveUserFromLinkCallbacks``.
 struct DeleteOldLinkCallbacks: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM link_callbacks
-        WHERE key IN (
+        WHERE key = ANY (ARRAY(
             SELECT key
             FROM link_callbacks
             WHERE id < uuid_v7_floor(now() - make_interval(days => $1))
             ORDER BY id
             LIMIT $2
             FOR UPDATE SKIP LOCKED
-        )
+        ))
         """
 
     let retentionDays: Int
