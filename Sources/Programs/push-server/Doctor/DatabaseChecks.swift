@@ -442,7 +442,8 @@ struct ReadRolePrivileges: PostgresStatement {
             FROM pg_class AS migrations
             JOIN pg_class AS relation USING (relnamespace, relowner)
             WHERE migrations.oid = to_regclass('schema_migrations')
-                AND relation.relkind = 'r'
+                -- Tables, and those that are partitioned.
+                AND relation.relkind IN ('r', 'p')
         )
         SELECT current_user::text,
             current_schema()::text,
