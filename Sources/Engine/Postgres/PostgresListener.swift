@@ -6,7 +6,8 @@ package import Logging
 /// PostgreSQL keeps no notifications for a disconnected client. The handler is therefore also called each time the
 /// connection begins to listen: it receives all later notifications, and may have missed earlier ones. An idle listener
 /// runs no statements; the kernel detects a lost peer (``PostgresSettings/keepAliveIdle``,
-/// ``PostgresSettings/tcpUserTimeout``).
+/// ``PostgresSettings/tcpUserTimeout``). It does not detect one whose processes are stopped: the listener leaves it once other
+/// connections have reached the database at another address.
 package actor PostgresListener {
     /// An event for the handler.
     package enum Event: Sendable, Equatable {
@@ -20,6 +21,9 @@ package actor PostgresListener {
     package nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
+    /// The time between two looks at where the other connections have reached the database.
+    private static let addressInterval = Duration.seconds(5)
+
     private let settings: PostgresSettings
     private let channels: [String]
     private let logger: Logger
@@ -29,6 +33,7 @@ package actor PostgresListener {
     private let connection: ReconnectingConnection
     /// The number of channels that the server has not confirmed yet.
     private var unconfirmed = 0
+    private var addressTimer: TimerID?
 
     /// Creates a listener without a connection. ``start()`` connects it.
     ///
@@ -55,6 +60,7 @@ package actor PostgresListener {
     package nonisolated func start() {
         loop.execute {
             self.connection.start { event in self.assumeIsolated { $0.happened(event) } }
+            self.assumeIsolated { $0.watchAddress() }
         }
     }
 
@@ -65,7 +71,26 @@ package actor PostgresListener {
 
     private func close() {
         handler = nil
+        loop.cancel(addressTimer.take())
         connection.close(PostgresError(.connectionLost, detail: "the listener was shut down"))
+    }
+
+    private func watchAddress() {
+        guard !connection.isClosed else { return }
+        addressTimer = loop.schedule(after: Self.addressInterval) {
+            self.assumeIsolated { listener in
+                listener.leaveFormerAddress()
+                listener.watchAddress()
+            }
+        }
+    }
+
+    private func leaveFormerAddress() {
+        guard connection.isOpen, let current = connection.current else { return }
+        let address = current.assumeIsolated { $0.address }
+        guard settings.addresses.withLock({ $0.hasMoved(from: address) }) else { return }
+        let detail = "the database was reached at another address meanwhile"
+        current.assumeIsolated { $0.close(PostgresError(.connectionLost, detail: detail)) }
     }
 
     private func happened(_ event: PostgresConnection.Event) {

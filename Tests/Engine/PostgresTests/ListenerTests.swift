@@ -1,8 +1,10 @@
 import EventLoop
 import Locking
-import Postgres
+import PrivatePostgres
 import TestSupport
 import Testing
+
+@testable import Postgres
 
 /// `LISTEN` on a connection that is reopened whenever it is lost.
 @Suite(.timeLimit(.minutes(5))) struct ListenerTests {
@@ -125,6 +127,35 @@ import Testing
                     record.count(notification(database, "c", "heard \(round)")) == 1
                 }
                 #expect(record.all.last == notification(database, "c", "heard \(round)"))
+            }
+        }
+    }
+
+    @Test("A listener follows the other connections to another server, whose notifications it would miss")
+    func moved() async throws {
+        try await TestDatabase.slots.with {
+            try await TestCluster.with { _, first in
+                try await TestCluster.with { _, second in
+                    let settings = try PostgresSettings(url: TestPair.url(first, second))
+                    let record = Record()
+                    let listener = PostgresListener(
+                        settings: settings,
+                        channels: ["c"],
+                        loop: try TestDatabase.loop(),
+                        logger: quietLogger
+                    ) { record.append($0) }
+                    listener.start()
+                    try await eventually("the listener listens") { record.count(.listening) == 1 }
+                    settings.addresses.withLock { $0.reached(settings.hosts[1]) }
+                    try await eventually("the listener listens at the other server") { record.count(.listening) == 2 }
+                    try await withPool(PostgresSettings(url: second)) { pool in
+                        try await pool.write("NOTIFY c, 'here'")
+                        try await eventually("the listener receives notifications") {
+                            record.count(.notification(channel: "c", payload: "here")) == 1
+                        }
+                    }
+                    await listener.shutdown()
+                }
             }
         }
     }

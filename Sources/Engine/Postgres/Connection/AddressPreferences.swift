@@ -35,6 +35,9 @@ struct AddressPreferences {
         return usable + due
     }
 
+    /// Whether the database was reached last at another address than the given one.
+    func hasMoved(from address: PostgresAddress) -> Bool { current.map { $0 != address } ?? false }
+
     /// Records that a connection was opened.
     mutating func reached(_ address: PostgresAddress) {
         (current, isCurrentReadOnly) = (address, false)
