@@ -4,8 +4,12 @@ import PrivatePostgres
 /// The PostgreSQL server that the tests of a process share. It is the server of `TEST_POSTGRES_URL`, or a private one
 /// that is started on first use and ends with the process.
 package enum SharedPostgres {
+    /// Its URL. It is never stopped: a connection that takes long is one of a slow machine.
     package static var url: String {
-        get async throws { try await started.value }
+        get async throws {
+            let url = try await started.value
+            return "\(url)\(url.contains("?") ? "&" : "?")connect_timeout=60"
+        }
     }
 
     private static let started = Task.detached {

@@ -1,4 +1,5 @@
 package import EventLoop
+import Locking
 package import Logging
 
 /// A connection that receives every `NOTIFY` on some channels, and reconnects whenever it is lost.
