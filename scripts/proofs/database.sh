@@ -51,22 +51,30 @@ export OPERATOR_KEY=operator-key-of-the-database-0123456789
 ready_limit=10
 change_limit=3
 
-# run_part FAULT LIMIT: has a fault happen to a PostgreSQL and servers that are running, and checks what followed. LIMIT is the time
-# in which changes are accepted again. FAULT sets $failed_at and $cured_at, the time from which the limits count.
+# run_part LIMIT FAULT [ARGUMENT ...]: has a fault happen to a PostgreSQL and servers that are running, and checks what followed. LIMIT
+# is the time in which changes are accepted again. FAULT sets $failed_at and $cured_at, the time from which the limits count.
 run_part() {
     open_servers "$registrations" "$callbacks"
-    push_through "$part" "$users" announced "$1"
+    push_through "$part" "$users" announced "${@:2}"
     # The pushes may have ended soon after the fault.
     sleep "$seconds"
     [ "$(type -t "close_$part")" != function ] || "close_$part"
     close_part kept
-    python3 scripts/proofs/database.py times "$work/answered" "$failed_at" "$cured_at" "$ready_limit" "$2" "$slack" || failed[$part]=yes
+    python3 scripts/proofs/database.py times "$work/answered" "$failed_at" "$cured_at" "$ready_limit" "$1" "$slack" || failed[$part]=yes
 }
 
-# hold STATE [EVENT]: waits until both servers show this state of the database, and that they wait for EVENT; then for $seconds.
-hold() {
-    python3 scripts/proofs/database.py await "$@" || fail "$part: the servers do not show the fault"
+# outage BREAK CURE STATE [EVENT]: runs the command BREAK, waits until both servers show this state of the database, and that they
+# wait for EVENT, and for $seconds; then runs the command CURE.
+outage() {
+    failed_at=$EPOCHREALTIME
+    # shellcheck disable=SC2086
+    $1
+    python3 scripts/proofs/database.py await "${@:3}" || fail "$part: the servers do not show the fault"
     sleep "$seconds"
+    # shellcheck disable=SC2086
+    $2
+    cured_at=$EPOCHREALTIME
+    echo "the outage has ended"
 }
 
 # MARK: frozen, promoted
@@ -118,34 +126,16 @@ freeze_and_promote() {
 frozen() {
     say "frozen: the primary hangs, and its synchronous standby is promoted"
     open_pair
-    run_part freeze_and_promote "$ready_limit"
-}
-
-crash_and_promote() {
-    failed_at=$EPOCHREALTIME
-    control_postgres one stop --mode immediate --wait
-    hold unreachable
-    control_postgres two promote --wait
-    cured_at=$EPOCHREALTIME
-    echo "the standby is promoted"
+    run_part "$ready_limit" freeze_and_promote
 }
 
 promoted() {
     say "promoted: the primary crashes, and its synchronous standby is promoted after $seconds s"
     open_pair
-    run_part crash_and_promote "$change_limit"
+    run_part "$change_limit" outage "control_postgres one stop --mode immediate --wait" "control_postgres two promote --wait" unreachable
 }
 
 # MARK: read_only, not_committing
-
-turn_read_only() {
-    failed_at=$EPOCHREALTIME
-    set_read_only on
-    hold read_only
-    set_read_only off
-    cured_at=$EPOCHREALTIME
-    echo "PostgreSQL accepts changes again"
-}
 
 set_read_only() {
     ask_node one "ALTER SYSTEM SET default_transaction_read_only = $1"
@@ -155,22 +145,14 @@ set_read_only() {
 read_only() {
     say "read_only: PostgreSQL is read-only for $seconds s"
     open_primary
-    run_part turn_read_only "$change_limit"
-}
-
-remove_standby() {
-    failed_at=$EPOCHREALTIME
-    control_postgres two stop --mode immediate --wait
-    hold not_committing SyncRep
-    control_postgres two start --wait
-    cured_at=$EPOCHREALTIME
-    echo "the standby is back"
+    run_part "$change_limit" outage "set_read_only on" "set_read_only off" read_only
 }
 
 not_committing() {
     say "not_committing: commits wait for a synchronous standby that is gone for $seconds s"
     open_pair
-    run_part remove_standby "$change_limit"
+    run_part "$change_limit" outage "control_postgres two stop --mode immediate --wait" "control_postgres two start --wait" \
+        not_committing SyncRep
 }
 
 # MARK: pgbouncer
@@ -214,19 +196,14 @@ refuse_transaction_mode() {
 
 kill_pgbouncer() {
     refuse_transaction_mode
-    failed_at=$EPOCHREALTIME
-    crash pgbouncer
-    hold unreachable
-    start_pgbouncer
-    cured_at=$EPOCHREALTIME
-    echo "PgBouncer is started again"
+    outage "crash pgbouncer" start_pgbouncer unreachable
 }
 
 pgbouncer() {
     say "pgbouncer: PgBouncer in session mode is killed, and started again after $seconds s"
     open_primary
     open_pgbouncer
-    run_part kill_pgbouncer "$change_limit"
+    run_part "$change_limit" kill_pgbouncer
     stop pgbouncer
     rm -rf "$work/pgbouncer"
 }
@@ -269,7 +246,7 @@ defaults() {
     say "defaults: the role and the database have hostile defaults, and all connections end"
     open_primary
     open_push
-    run_part end_connections "$change_limit"
+    run_part "$change_limit" end_connections
 }
 
 # MARK: Main

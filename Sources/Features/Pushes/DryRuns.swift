@@ -79,7 +79,7 @@ struct DryRuns: Sendable {
             )
         }
         let primary = preparations.pool
-        // Whom another push reaches is decided at the primary until that push ends.
+        // The replica may not have all users of the other pushes yet.
         guard mayBeBehind, push.exclusion?.pushes.isEmpty ?? true else { return try await preview(primary) }
         return try await primary.withReplica { pool in
             // An audience is often uploaded just before the dry run.

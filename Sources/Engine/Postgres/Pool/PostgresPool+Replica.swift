@@ -17,8 +17,8 @@ extension PostgresPool {
     /// Runs `body`, which only reads, with the pool of the replica; with this pool if there is no replica that is up to date, or
     /// if it fails.
     ///
-    /// What it reads may be behind: it may be shown, but nothing may be decided by it, and a caller who has just changed
-    /// something must not look for the change in it.
+    /// The replica may be behind the primary. Show what it returns, but base no decision on it, and do not look there for a
+    /// change that was made a moment ago.
     ///
     /// - Parameter body: Throws ``NotReplicated`` if the replica lacks what this pool has.
     /// - Throws: Errors of `body`.
@@ -54,8 +54,8 @@ package struct NotReplicated: Error {
 }
 
 extension PostgresError {
-    /// Whether the primary may answer although a replica has failed with this error: it is unreachable or slow, it cancelled the
-    /// statement because of what it replays (40001, 57014), or it has yet to replay a migration.
+    /// Whether the primary may answer although the replica has failed with this error. The replica may be unreachable or slow,
+    /// may lack a migration, or may have cancelled the statement to go on replaying (SQLSTATE 40001, 57014).
     fileprivate var mayConcernReplica: Bool {
         switch code {
         case .unavailable, .connectionLost, .timedOut, .overloaded, .server, .standby, .unsuitable, .decoding: true

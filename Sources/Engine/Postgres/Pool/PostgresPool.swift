@@ -92,7 +92,7 @@ package final class PostgresPool: Sendable {
     ///
     /// A transaction that is still open then loses its connection and is rolled back.
     package func shutdown(within limit: Duration = .seconds(5)) async {
-        async let replicaEnd: Void? = replica?.shutdown(within: limit)
+        async let shutdownOfReplica: Void? = replica?.shutdown(within: limit)
         // The promise cannot fail.
         try? await Promise<Void>.uninterruptedValue(on: loop) { promise in
             let timer = self.loop.schedule(after: limit) {
@@ -105,7 +105,7 @@ package final class PostgresPool: Sendable {
                 promise.complete(.success(()))
             }
         }
-        await replicaEnd
+        await shutdownOfReplica
     }
 
     /// Runs a statement that changes nothing, on a connection that the loop's reads share.

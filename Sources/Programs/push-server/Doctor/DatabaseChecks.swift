@@ -294,10 +294,10 @@ struct DatabaseChecks: Sendable {
         guard let newest = try await primary.read(FindNewestLease()).first else {
             return tls.state == .ok ? .ok("\(text); no server is running, so its lag is unknown") : tls
         }
-        guard let copy = try await pool.read(ReadLeaseEnd(process: newest.process)).first ?? nil else {
+        let copy = try await pool.read(ReadLeaseEnd(process: newest.process)).first ?? nil
+        guard let lag = ReplicaHealth.lag(primary: newest.endsAt, previous: nil, replica: copy) else {
             return .wrong("\(text) does not have what database.url has: it is of another database, or far behind")
         }
-        let lag = Duration.seconds(max(0, newest.endsAt.timeIntervalSince(copy)))
         guard lag < ReplicaHealth.defaultMaximumLag else {
             return .warning("\(text) is \(lag.components.seconds) s behind, and is not read until it has caught up")
         }

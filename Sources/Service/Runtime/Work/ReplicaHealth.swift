@@ -31,7 +31,7 @@ package final class ReplicaHealth: Sendable {
         "Reads that the replica of the database failed and the primary answered instead."
     )
 
-    /// Whether the replica is read, from the best state to the worst.
+    /// Whether the replica is read.
     package enum State: String, CaseIterable, Sendable {
         case ok
         /// It is a minute behind: ``ReplicaHealth/defaultMaximumLag``.
@@ -116,12 +116,9 @@ package final class ReplicaHealth: Sendable {
         }
         try Task.checkCancellation()
         observed.withLock { $0.previous = primary }
-        let worst = results.max { left, right in
-            let order = State.allCases
-            let (leftPlace, rightPlace) = (order.firstIndex(of: left.0.state), order.firstIndex(of: right.0.state))
-            return (leftPlace ?? 0, left.0.lag ?? .zero) < (rightPlace ?? 0, right.0.lag ?? .zero)
-        }
-        if let worst { record(worst.0, worst.1) }
+        // One whose lag is unknown is not read.
+        let furthest = results.max { ($0.0.lag ?? .seconds(Int64.max)) < ($1.0.lag ?? .seconds(Int64.max)) }
+        if let furthest { record(furthest.0, furthest.1) }
     }
 
     /// Checks the replica of a pool. Returns also why it is not read, if it is not.
@@ -153,7 +150,7 @@ package final class ReplicaHealth: Sendable {
     /// - Returns: Zero if the replica has what the primary had at the previous check: a lease that was renewed just now says
     ///   nothing. `nil` if the lag is unknown: the replica has no lease, or one that the primary does not know, as after a
     ///   failover to a machine with another clock.
-    static func lag(primary: Date, previous: Date?, replica: Date?) -> Duration? {
+    package static func lag(primary: Date, previous: Date?, replica: Date?) -> Duration? {
         guard let replica, replica.timeIntervalSince(primary) <= 2 * interval.inSeconds else { return nil }
         if let previous, previous <= primary, replica >= previous { return .zero }
         return .seconds(max(0, primary.timeIntervalSince(replica)))

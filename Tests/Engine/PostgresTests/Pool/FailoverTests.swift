@@ -18,14 +18,7 @@ import Testing
         var settings = try PostgresSettings(url: url)
         adjust(&settings)
         let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)
-        pool.start()
-        do {
-            try await body(pool, settings)
-        } catch {
-            await pool.shutdown()
-            throw error
-        }
-        await pool.shutdown()
+        try await pool.run { try await body(pool, settings) }
     }
 
     /// Returns the error of a write, which must fail.

@@ -22,14 +22,7 @@ import Testing
                     replica: PostgresPool(settings: settings, loop: loop, logger: quietLogger),
                     logger: quietLogger
                 )
-                pool.start()
-                do {
-                    try await body(pool, pair)
-                } catch {
-                    await pool.shutdown()
-                    throw error
-                }
-                await pool.shutdown()
+                try await pool.run { try await body(pool, pair) }
             }
         }
     }

@@ -6,14 +6,21 @@ import Testing
 /// Runs `body` with a pool, and shuts the pool down afterwards.
 func withPool(_ settings: PostgresSettings, _ body: (PostgresPool) async throws -> Void) async throws {
     let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)
-    pool.start()
-    do {
-        try await body(pool)
-    } catch {
-        await pool.shutdown()
-        throw error
+    try await pool.run { try await body(pool) }
+}
+
+extension PostgresPool {
+    /// Starts the pool, runs `body`, and shuts the pool down afterwards.
+    func run(_ body: () async throws -> Void) async throws {
+        start()
+        do {
+            try await body()
+        } catch {
+            await shutdown()
+            throw error
+        }
+        await shutdown()
     }
-    await pool.shutdown()
 }
 
 /// Expects that a pool cannot connect, for a reason with these words.

@@ -52,15 +52,10 @@ struct TestDatabase: Sendable {
             adjust(&settings)
             let loop = try loop(number)
             let pool = PostgresPool(settings: settings, loop: loop, logger: quietLogger)
-            pool.start()
             let lock = Int64(getpid()) << 16 + Int64(number)
-            do {
+            try await pool.run {
                 try await body(pool, TestDatabase(settings: settings, loop: loop, lock: lock))
-            } catch {
-                await pool.shutdown()
-                throw error
             }
-            await pool.shutdown()
             try await admin.write("DROP SCHEMA \(schema) CASCADE")
         }
     }
