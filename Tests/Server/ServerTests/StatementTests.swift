@@ -173,6 +173,7 @@ import Testing
             FindDevices(userID: 1, deviceID: "d"),
             ListDevicesForExport(after: nil, limit: 1),
             ReadTransactionTime(),
+            CreateImportedDevices(after: 0, limit: 1, start: now),
             ApplyImportedDevices(after: 0, limit: 1, start: now),
             FindContestedTokens(after: 0, last: 1, limit: 1, soleTransaction: nil),
             WithdrawContestedDevices(tokens: ["t"]),

@@ -178,9 +178,7 @@ struct ApplyImportedDevices: PostgresStatement {
                 user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
                 kakao_revision, next_attempt_at, expires_at, renew_at
             )
-            SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags,
-                COALESCE(created_at, updated_at, $2), COALESCE(updated_at, $2),
-                CASE WHEN at_kakao THEN 1 ELSE 0 END, CASE WHEN at_kakao THEN now() ELSE 'infinity' END, expires_at, renew_at
+            SELECT \(ImportStep.device)
             FROM applied
             WHERE is_new
             ORDER BY user_id, device_id, push_type
@@ -191,9 +189,7 @@ struct ApplyImportedDevices: PostgresStatement {
             (SELECT count(*) FROM created),
             (SELECT count(*) FROM updated),
             (SELECT count(*) FROM displaced),
-            pg_current_xact_id()::text::bigint,
-            -- No transaction that writes was in progress, and none began before this one wrote.
-            pg_snapshot_xmin(pg_current_snapshot()) = pg_current_xact_id()
+            \(ImportStep.transaction)
         """
 
     /// The line after which the step begins.
@@ -204,32 +200,7 @@ struct ApplyImportedDevices: PostgresStatement {
 
     var parameters: [PostgresValue] { [.int64(after), .timestamp(start), .int64(limit)] }
 
-    /// The outcome of a step.
-    struct Row: Sendable {
-        /// The last line of the step; `nil` if there was none.
-        let last: Int64?
-        let created: Int64
-        let updated: Int64
-        let displaced: Int64
-        let transaction: Int64
-        let isFirst: Bool
-
-        /// See ``FindContestedTokens/soleTransaction``.
-        var soleTransaction: Int64? { isFirst ? transaction : nil }
-    }
-
-    static func decode(_ row: PostgresRow) throws -> Row {
-        try row.decode { column in
-            Row(
-                last: try column.next(),
-                created: try column.next(),
-                updated: try column.next(),
-                displaced: try column.next(),
-                transaction: try column.next(),
-                isFirst: try column.next()
-            )
-        }
-    }
+    static func decode(_ row: PostgresRow) throws -> ImportStep { try row.decode(ImportStep.init) }
 }
 
 /// Finds tokens of imported lines that several devices have.

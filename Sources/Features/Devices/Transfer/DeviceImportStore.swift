@@ -153,9 +153,7 @@ struct DeviceImportStore: Sendable {
         on session: PostgresSession,
         _ result: inout Result
     ) async throws -> Int64? {
-        let apply = ApplyImportedDevices(after: position, limit: Self.step, start: start)
-        guard let step = try await retryingConflicts({ try await session.query(apply).first }), let last = step.last
-        else {
+        guard let step = try await performStep(after: position, start: start, on: session), let last = step.last else {
             return nil
         }
         result.created += step.created
@@ -178,6 +176,24 @@ struct DeviceImportStore: Sendable {
         return last
     }
 
+    /// Stores the lines of the next step as new devices if they are, and applies them to the stored ones otherwise.
+    private func performStep(after position: Int64, start: Date, on session: PostgresSession) async throws -> ImportStep? {
+        do {
+            let create = CreateImportedDevices(after: position, limit: Self.step, start: start)
+            let step = try await session.query(create).first
+            // There are no more lines, or they are stored.
+            if step?.last == nil || step?.created != 0 { return step }
+        } catch let error as PostgresError where Self.isConflict(error) {
+            // One of them is being registered.
+        }
+        let apply = ApplyImportedDevices(after: position, limit: Self.step, start: start)
+        return try await retryingConflicts { try await session.query(apply).first }
+    }
+
+    private static func isConflict(_ error: PostgresError) -> Bool {
+        ["55P03", "40P01", "23505"].contains(error.sqlState)
+    }
+
     /// Retries a statement while other transactions lock its rows, or create the devices that it creates.
     ///
     /// - Throws: Errors of `body`; ``PostgresError/Code/timedOut`` after ``maximumAttempts``.
@@ -185,7 +201,7 @@ struct DeviceImportStore: Sendable {
         for _ in 1...Self.maximumAttempts {
             do {
                 return try await body()
-            } catch let error as PostgresError where ["55P03", "40P01", "23505"].contains(error.sqlState) {
+            } catch let error as PostgresError where Self.isConflict(error) {
                 try await pool.loop.sleep(for: .milliseconds(20))
             }
         }
