@@ -172,9 +172,18 @@ struct ServingService: Service {
     /// The connections of this server.
     private var connections: ConnectionPlan { settings.connectionPlan(loopCount: context.loops.count) }
 
-    /// Warns if PostgreSQL allows fewer connections than this server may open.
+    /// Warns if PostgreSQL or the pooler before it allows fewer connections than this server may open.
     private func compareConnectionLimit() async throws {
-        guard let (allowed, free) = try await context.sending.pool.read(ReadConnectionLimit()).first else { return }
+        let pool = context.sending.pool
+        if let given = await pool.connectionsThroughPooler(upTo: connections.total), given < connections.total {
+            logger.warning(
+                "The pooler gives fewer connections than this server may open: lower the setting, or raise default_pool_size",
+                metadata: [
+                    "setting": "database.max_connections", "connections": "\(connections.total)", "given": "\(given)",
+                ]
+            )
+        }
+        guard let (allowed, free) = try await pool.read(ReadConnectionLimit()).first else { return }
         guard connections.total > allowed else { return }
         logger.warning(
             "PostgreSQL allows fewer connections than this server may open: lower the setting, or raise max_connections or the limit of the role or the database",

@@ -88,11 +88,18 @@ import Testing
                 let found = lines.first { $0.hasPrefix("wrong    database ") }
                 #expect(found?.contains("set pool_mode = session") == true, "\(lines)")
             }
-            try await PgBouncer.with("session", before: cluster) { pooler in
-                try await RunningProgram.with(environment: environment(pooler.url)) { _, api in
+            try await PgBouncer.with("session", before: cluster, settings: ["default_pool_size": "10"]) { pooler in
+                var environment = environment(pooler.url)
+                environment["SERVER_LOOPS"] = "2"
+                environment["DATABASE_MAX_CONNECTIONS"] = "13"
+                try await RunningProgram.with(environment: environment) { process, api in
                     let response = try await api.get("/v1/pushes")
                     #expect(response.status == 200)
+                    #expect(process.lines.contains { $0.contains("The pooler gives fewer connections") })
                 }
+                let (_, lines) = try await run("doctor", environment: environment)
+                let found = lines.first { $0.hasPrefix("warning  database.connections ") }
+                #expect(found?.contains("up to 13 connections, and the pooler gives 10") == true, "\(lines)")
             }
         }
     }

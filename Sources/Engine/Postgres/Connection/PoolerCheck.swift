@@ -17,6 +17,7 @@ final class PoolerCheck: Sendable {
     private static let rounds = 5
 
     private struct Session {
+        let destination: PostgresSettings.Destination
         let connection: ObjectIdentifier
         let close: @Sendable (PostgresError) -> Void
     }
@@ -112,7 +113,11 @@ final class PoolerCheck: Sendable {
         let settings = connection.settings
         let other = state.withLock { state -> Session? in
             guard let other = state.sessions[process] else {
-                state.sessions[process] = Session(connection: ObjectIdentifier(connection), close: close)
+                state.sessions[process] = Session(
+                    destination: settings.destination,
+                    connection: ObjectIdentifier(connection),
+                    close: close
+                )
                 return nil
             }
             state.passed.remove(settings.destination)
@@ -120,6 +125,41 @@ final class PoolerCheck: Sendable {
         }
         other?.close(PostgresError(.connectionLost, detail: "the pooler gave its session to another connection"))
         return other == nil
+    }
+
+    /// Returns the number of connections that this program has through a pooler once it has opened as many as it gets at the same time,
+    /// but no more than `count`. The new ones do nothing, and are closed again. `nil` for a server that is no pooler, or not known yet.
+    ///
+    /// No statement tells the limits of a pooler: a client that exceeds them waits.
+    func connections(
+        upTo count: Int,
+        _ settings: PostgresSettings,
+        on loop: EventLoop,
+        logger: Logger
+    ) async -> Int? {
+        let destination = settings.destination
+        let open = state.withLock { state in
+            state.passed.contains(destination) ? state.sessions.values.count { $0.destination == destination } : nil
+        }
+        guard let open else { return nil }
+        let probes = (0..<max(0, count - open)).map { _ in Probe(settings, on: loop, logger: logger) }
+        let opened = await withTaskGroup(of: Bool.self) { group in
+            for probe in probes {
+                group.addTask(executorPreference: loop) {
+                    do {
+                        try await probe.open()
+                        // PgBouncer gives a client its session with the first statement.
+                        _ = try await probe.process()
+                        return true
+                    } catch {
+                        return false
+                    }
+                }
+            }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        for probe in probes { await probe.close() }
+        return open + opened
     }
 
     func remove(_ process: SessionFacts.Process, of connection: PostgresConnection) {

@@ -17,6 +17,7 @@ package final class PostgresPool: Sendable {
     private let reads: [PipelinedConnection]
     private let writes: [PipelinedConnection]
     private let exclusive: ExclusivePool
+    private let logger: Logger
     /// The pool of a replica, which starts and ends with this one: see ``withReplica(_:)``. `nil` if there is none.
     package let replica: PostgresPool?
     /// Until when the replica is read: see ``useReplica(until:)``.
@@ -45,6 +46,7 @@ package final class PostgresPool: Sendable {
         self.loop = loop
         self.settings = settings
         self.replica = replica
+        self.logger = logger
         let counts = counts
         func pipelines(_ kind: PipelinedConnection.Kind) -> [PipelinedConnection] {
             var settings = settings
@@ -78,6 +80,13 @@ package final class PostgresPool: Sendable {
             }
             return statistics
         }
+    }
+
+    /// Returns the number of connections that this program gets through a pooler at the same time, with those that are open, but no more
+    /// than `count`; `nil` without a pooler. Opens the others for a moment: if the pooler gives fewer, for as long as an attempt to connect
+    /// may take.
+    package func connectionsThroughPooler(upTo count: Int) async -> Int? {
+        await PoolerCheck.shared.connections(upTo: count, settings, on: loop, logger: logger)
     }
 
     /// Starts to connect. Callable from any thread; returns at once. Earlier calls wait for the connections.

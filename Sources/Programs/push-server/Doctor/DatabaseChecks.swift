@@ -191,6 +191,12 @@ struct DatabaseChecks: Sendable {
                     + "the role or the database"
             )
         }
+        if let given = await pool.connectionsThroughPooler(upTo: plan.total), given < plan.total {
+            return .warning(
+                "a server opens up to \(plan.total) connections, and the pooler gives \(given): unless servers run already, raise "
+                    + "default_pool_size, or lower database.max_connections"
+            )
+        }
         let text = "a server opens up to \(plan.total) of \(allowed) connections, \(plan.held) of them at once"
         guard plan.held <= free else {
             return .warning(

@@ -104,6 +104,24 @@ import Testing
         }
     }
 
+    @Test("A pooler's limit is found by opening connections, with those that are open; without a pooler there is none")
+    func limit() async throws {
+        // The pool has three connections, and the check of the pooler two.
+        try await withPooler("session", ["default_pool_size": "6"]) { pooler, cluster in
+            try await withPool(try PostgresSettings(url: pooler.url)) { pool in
+                try await pool.write("SELECT 1")
+                #expect(await pool.connectionsThroughPooler(upTo: 5) == 5)
+                #expect(await pool.connectionsThroughPooler(upTo: 9) == 6)
+                // Those that were opened for it are closed.
+                try await pool.withTransaction { _ = try await $0.query("SELECT 1") }
+            }
+            try await withPool(try PostgresSettings(url: try #require(await cluster.url))) { pool in
+                try await pool.write("SELECT 1")
+                #expect(await pool.connectionsThroughPooler(upTo: 9) == nil)
+            }
+        }
+    }
+
     @Test("A pooler that is set to another mode later is refused when two connections get one session")
     func changedMode() async throws {
         try await withPooler("session") { pooler, _ in
