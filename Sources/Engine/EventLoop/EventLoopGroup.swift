@@ -10,9 +10,12 @@ package final class EventLoopGroup: Sendable {
     package static let coreCount: Int = {
         let allowed = clinux_allowed_processors()
         let online = allowed > 0 ? Int(allowed) : Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        let quota = ProcessorQuota().processors ?? .infinity
-        return max(1, Int(min(Double(online), quota.rounded(.up))))
+        return coreCount(online: online, quota: ProcessorQuota().processors)
     }()
+
+    static func coreCount(online: Int, quota: Double?) -> Int {
+        max(1, Int(min(Double(online), (quota ?? .infinity).rounded(.up))))
+    }
 
     /// Creates and starts the loops.
     ///

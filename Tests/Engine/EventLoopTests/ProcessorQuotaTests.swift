@@ -83,6 +83,14 @@ import Testing
         #expect(try quota(files.merging(["/proc/self/cgroup": "4:cpu,cpuacct:/elsewhere\n"]) { $1 }) == 2)
     }
 
+    @Test(
+        "The number of loops is that of the processors, or of the quota if that is less",
+        arguments: [(8, nil, 8), (8, 1.5, 2), (8, 0.2, 1), (2, 16, 2)] as [(Int, Double?, Int)]
+    )
+    func loops(online: Int, quota: Double?, count: Int) {
+        #expect(EventLoopGroup.coreCount(online: online, quota: quota) == count)
+    }
+
     @Test("Not more loops than processors on which the process may run")
     func affinity() async throws {
         let allowed = try await Program.run(["nproc"])
