@@ -34,7 +34,7 @@ extension PostgresSettings {
         let hosts = hosts
         let names = Set(hosts.compactMap(\.nameToLookUp))
         guard !names.isEmpty else { return body(.success(hosts.map(\.withoutLookUp))) }
-        NameResolver.system.refreshAddresses(of: names, on: loop) { found in
+        resolver.refreshAddresses(of: names, on: loop) { found in
             let addresses = hosts.flatMap { host -> [PostgresAddress] in
                 guard let name = host.nameToLookUp else { return [host.withoutLookUp] }
                 guard case .success(let found) = found[name] else { return [] }

@@ -2,6 +2,7 @@ import CLibpq
 import EventLoop
 import Glibc
 import Locking
+import Net
 
 /// The connection settings of a database.
 ///
@@ -57,6 +58,9 @@ package struct PostgresSettings: Sendable {
     /// setting the server plans statements with arrays each time, since it estimates a higher cost for a plan that does
     /// not know their length. A read with several conditions has more than one possible plan.
     var plansOnce = false
+
+    /// The resolver of host names.
+    var resolver = NameResolver.system
 
     /// Shared by all copies of these settings.
     let addresses = Locked(AddressPreferences())

@@ -1,6 +1,7 @@
 import EventLoop
 import Glibc
 import Locking
+import Net
 import PrivatePostgres
 import TestSupport
 import Testing
@@ -53,6 +54,28 @@ import Testing
                 #expect(next == [good])
             }
             withExtendedLifetime(dropping) {}
+        }
+    }
+
+    @Test("Each address of a name is tried, and the one that does not respond is tried last from then on")
+    func addressesOfName() async throws {
+        let (listener, port) = try LoopbackSocket.listen()
+        defer { close(listener) }
+        let name = "db.example.com"
+        try await withPool("host=\(name) port=\(port) user=me dbname=push") { settings in
+            settings.resolver = NameResolver { _ in
+                // Nothing listens at the second one.
+                .success(["127.0.0.1", "127.0.0.2"].compactMap { SocketAddress($0) })
+            }
+        } _: { pool, settings in
+            let error = try await failure(of: pool)
+            #expect(error.code == .unavailable)
+            #expect(error.detail?.contains("127.0.0.1") == true, "\(String(reflecting: error))")
+            #expect(error.detail?.contains("127.0.0.2") == true, "\(String(reflecting: error))")
+            let addresses = ["127.0.0.1", "127.0.0.2"].map {
+                PostgresAddress(host: name, hostaddr: $0, port: "\(port)")
+            }
+            #expect(settings.addresses.withLock { $0.round(of: addresses, at: 0) }.first == addresses[1])
         }
     }
 
