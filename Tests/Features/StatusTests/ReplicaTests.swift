@@ -3,6 +3,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import PrivatePostgres
+import Pushes
 import Server
 import ServiceTesting
 import TestSupport
@@ -48,12 +49,14 @@ import Testing
     /// Runs `body` with a server that reads from a standby.
     private static func withServer(
         maximumLag: Duration,
+        above approvalLimit: Int? = nil,
         _ body: (TestClient, TestPair) async throws -> Void
     ) async throws {
         try await withStandbyAndKakao { pair, kakao in
             var settings = Settings.test(pair.primaryURL, kakao: kakao.sandbox.url)
             settings.replicaURL = Secret(pair.standbyURL)
             settings.maximumReplicaLag = maximumLag
+            settings.pushes.approvalAboveUsers = approvalLimit
             try await RunningServer.with(settings) { api in
                 try await expect(api, "ok")
                 try await body(api, pair)
@@ -89,6 +92,23 @@ import Testing
                 #expect(response.status == 200, "\(list): \(response.text)")
             }
             #expect(try await api.get(push).status == 500)
+        }
+    }
+
+    @Test("Whether a push needs an approval, and whether it is a repetition, is read from the primary")
+    func deciding() async throws {
+        try await Self.withServer(maximumLag: .seconds(3600), above: 2) { api, pair in
+            try await Self.pauseReplay(pair)
+            for userID in 1...3 { #expect(try await api.register(Int64(userID), "token-\(userID)").status == 200) }
+            #expect(try await api.put("/v1/audiences/new", Array("1\n2\n3\n".utf8)).status == 201)
+            for audience in [["everyone": true], ["audience": "new"]] as [JSONValue] {
+                let push = try await api.post("/v1/pushes", json: pushBody(audience))
+                #expect(push.json?["state"] == "proposed", "\(push.text)")
+            }
+
+            let repeating = api.with(idempotencyKey: "the-same")
+            let first = try await repeating.create(uuids([1]))
+            #expect(try await repeating.create(uuids([1])) == first)
         }
     }
 
