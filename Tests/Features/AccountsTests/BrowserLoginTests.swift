@@ -464,6 +464,8 @@ import Testing
         try await withAccounts {
             // One connection for requests on each loop, and two for logins.
             $0.kakao.maximumConcurrentRequests = 1
+            // Logins give up their turn only after the registrations, however long these take.
+            $0.accounts.loginLimits.longestWait = .seconds(600)
         } _: { service in
             var fault = Fault(.latency)
             fault.path = "/oauth/token"
