@@ -456,6 +456,32 @@ import Testing
         }
     }
 
+    @Test("Events that cannot be verified yet fill only the files that they have of their own")
+    func full() async throws {
+        let journal = "\(try TemporaryFolder.make())/journal"
+        try await Self.withApp(interval: .seconds(36_000), journal: journal, unknownKeysPerMinute: nil) { service in
+            let claims: JSONObject = ["padding": .string(String(repeating: "a", count: 5000))]
+            let token = try await service.kakao.sandbox.token(of: AccountEvent(userID: 1), claims: claims)
+            service.kakao.sandbox.add(Fault(.down))
+            var accepted = 0
+            while accepted * token.utf8.count < 16 << 20 {
+                let status = try await Self.post(service, token).status
+                guard status == 202 else {
+                    #expect(status == 503)
+                    break
+                }
+                accepted += 1
+            }
+            #expect((4 << 20..<8 << 20).contains(accepted * token.utf8.count))
+            // The journal of other calls has room.
+            let call = try await service.api.with("KakaoAK \(Keys.admin)").get(
+                "/kakao/link/callback",
+                ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "1"]
+            )
+            #expect(call.status == 200)
+        }
+    }
+
     @Test("Events that strangers forge do not keep Kakao's from being verified")
     func forgedMeanwhile() async throws {
         let journal = "\(try TemporaryFolder.make())/journal"

@@ -92,6 +92,21 @@ import Testing
         }
     }
 
+    @Test(
+        "A deregistration that Kakao refuses because of the server's key or quota is pending, and the token stays",
+        arguments: [-401, -3, -5, -9, -12, -1, -7, -10]
+    )
+    func unconfirmedDeregistration(code: Int) async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            service.kakao.fail("deregister", status: code == -401 ? 401 : 400, code: code)
+            #expect(try await service.api.deregister(1).status == 202)
+            #expect(service.kakao.requests("deregister") > 0)
+            #expect(try await service.database.count("devices WHERE withdrawn") == 1)
+            #expect(try await service.kakao.tokens(of: 1) == ["phone gcm token"])
+        }
+    }
+
     @Test("A token that its former owner has lost is not given back if Kakao refuses its registration")
     func refusedMove() async throws {
         try await withService { service in

@@ -37,6 +37,23 @@ import Testing
         }
     }
 
+    @Test("Compose limits each container, and leaves it no capabilities but those that it needs")
+    func limits() throws {
+        let text = try Self.contents("docker-compose.yml")
+        let start = try #require(text.firstRange(of: "\nservices:\n")).upperBound
+        let end = try #require(text.firstRange(of: "\nvolumes:\n")).lowerBound
+        let services = text[start..<end].split(separator: /\n\n(?=  \w+:\n)/)
+        #expect(services.count == 3)
+        for service in services {
+            let limits = [
+                "cap_drop: [ALL]", "security_opt: [\"no-new-privileges:true\"]", "mem_limit: ", "pids_limit: ",
+            ]
+            for limit in limits {
+                #expect(service.contains("\n    \(limit)"), "\(service.prefix(20))")
+            }
+        }
+    }
+
     @Test("The settings file is valid with all settings uncommented")
     func yaml() throws {
         let lines = SettingsDocument.yaml.text.split(separator: "\n").map { line in

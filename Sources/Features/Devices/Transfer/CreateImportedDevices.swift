@@ -4,8 +4,8 @@ import Postgres
 /// Stores the next lines of an import as new devices, if no device has their keys or tokens, and no two of them the same key or
 /// token. Otherwise it stores none, and ``ApplyImportedDevices`` decides line by line.
 ///
-/// Nearly all steps of an import into a new server are of this kind. They cost a third less without windows, locks and
-/// comparisons of times.
+/// Nearly all steps of an import into a new server are of this kind. They cost less without windows, locks and comparisons
+/// of times.
 ///
 /// Fails with a unique violation if an app registers one of the devices meanwhile.
 struct CreateImportedDevices: PostgresStatement {

@@ -177,7 +177,11 @@ struct DeviceImportStore: Sendable {
     }
 
     /// Stores the lines of the next step as new devices if they are, and applies them to the stored ones otherwise.
-    private func performStep(after position: Int64, start: Date, on session: PostgresSession) async throws -> ImportStep? {
+    private func performStep(
+        after position: Int64,
+        start: Date,
+        on session: PostgresSession
+    ) async throws -> ImportStep? {
         do {
             let create = CreateImportedDevices(after: position, limit: Self.step, start: start)
             let step = try await session.query(create).first
