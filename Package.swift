@@ -272,7 +272,10 @@ let package = Package(
             "Engine/HTTPClientTests",
             ["CLibssl", "EventLoop", "HTTPClient", "Locking", "Net", "TestSupport", httpTypes]
         ),
-        tests("Engine/PostgresTests", ["EventLoop", "Locking", "Postgres", "PrivatePostgres", "TestSupport", logging]),
+        tests(
+            "Engine/PostgresTests",
+            ["EventLoop", "Locking", "Net", "Postgres", "PrivatePostgres", "TestSupport", logging]
+        ),
         tests("Kakao/SchemasTests", ["JSON", "Schemas"]),
         tests("Kakao/TemplatesTests", ["JSON", "Templates"]),
         tests(
@@ -335,8 +338,8 @@ let package = Package(
             "Features/DevicesTests",
             [
                 "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "Identity", "JSON",
-                "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Server", "ServiceKit", "ServiceTesting", "Settings",
-                "TestSupport", httpTypes, logging,
+                "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Runtime", "Server", "ServiceKit", "ServiceTesting",
+                "Settings", "TestSupport", httpTypes, logging,
             ]
         ),
         tests(

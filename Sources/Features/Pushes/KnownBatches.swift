@@ -27,15 +27,27 @@ struct KnownBatches {
 
     /// A bit for each batch of a row, from its first one on. 10 MB when full.
     private var shared = RecentValues<Row, UInt128>(maximum: 100_000)
+    /// The row of the last batch, which is not in ``shared`` yet: most batches are of the row of the one before.
+    private var last: (row: Row, bits: UInt128, since: MonotonicTime)?
     private var own = RecentValues<ClaimID, Batch>(maximum: 100_000)
 
     /// Records a result, as soon as Kakao has responded.
-    mutating func record(_ result: BatchResult, of claim: BatchClaim, at now: MonotonicTime = .now) {
+    mutating func record(
+        _ result: BatchResult,
+        of claim: BatchClaim,
+        at now: @autoclosure () -> MonotonicTime = .now
+    ) {
         let isSent = result.state == .sent
         guard isSent || result.mayRepeat || result.state == .uncertain else { return }
         if isSent, claim.origin == nil, let range = claim.shared {
             let row = Row(pushID: claim.pushID, first: range.lowerBound)
-            shared.update(row, from: 0, at: now) { $0 |= 1 << UInt128(claim.number - range.lowerBound) }
+            let bit: UInt128 = 1 << UInt128(claim.number - range.lowerBound)
+            if last?.row == row {
+                last?.bits |= bit
+            } else {
+                storeLastRow()
+                last = (row, bit, now())
+            }
         } else {
             let batch = Batch(
                 pushID: claim.pushID,
@@ -44,8 +56,14 @@ struct KnownBatches {
                 origin: claim.origin,
                 isSent: isSent
             )
-            own.store(batch, for: claim.id, at: now)
+            own.store(batch, for: claim.id, at: now())
         }
+    }
+
+    private mutating func storeLastRow() {
+        guard let (row, bits, since) = last else { return }
+        shared.update(row, from: 0, at: since) { $0 |= bits }
+        last = nil
     }
 
     /// The batches by push.
@@ -53,7 +71,9 @@ struct KnownBatches {
 
     func byPush(at now: MonotonicTime) -> [UUID: [Batch]] {
         var batches = Dictionary(grouping: own.all(at: now) { $1 }.values, by: \.pushID)
-        for (row, bits) in shared.all(at: now, combining: |) {
+        var known = self
+        known.storeLastRow()
+        for (row, bits) in known.shared.all(at: now, combining: |) {
             var rest = bits
             while rest != 0 {
                 let number = row.first + Int32(rest.trailingZeroBitCount)

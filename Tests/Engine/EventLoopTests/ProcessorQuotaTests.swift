@@ -90,12 +90,4 @@ import Testing
     func loops(online: Int, quota: Double?, count: Int) {
         #expect(EventLoopGroup.coreCount(online: online, quota: quota) == count)
     }
-
-    @Test("Not more loops than processors on which the process may run")
-    func affinity() async throws {
-        let allowed = try await Program.run(["nproc"])
-        let count = try #require(Int(allowed.text.filter(\.isNumber)))
-        #expect(EventLoopGroup.coreCount <= count)
-        #expect(EventLoopGroup.coreCount >= 1)
-    }
 }

@@ -5,19 +5,51 @@ package enum RecentFacts {
     /// The age from which nothing is compared with the database any more. Retention deletes nothing before, and the records by which a
     /// server knows that something was deleted (`former_devices`, `erased_users`, `requested_unlinks`) stay for a day.
     package static let maximumAge = Duration.seconds(12 * 3600)
+    /// The time for which something is kept at least, unless there is too much.
+    package static let period = Duration.seconds(300)
 }
 
-/// Values of the last minutes by key, the latest of each. The older half is dropped after ``period``, or when there are very many. Without
-/// further values the last ones stay, since PostgreSQL may be away for hours, but only for ``RecentFacts/maximumAge``.
-package struct RecentValues<Key: Hashable & Sendable, Value: Sendable>: Sendable {
-    /// The time for which a value is kept at least, unless there are too many.
-    package static var period: Duration { .seconds(300) }
-
-    private let maximumHalf: Int
-    private var current: [Key: Value] = [:]
-    private var previous: [Key: Value] = [:]
+/// What happened in the last minutes, in two halves. The older one is dropped after ``period``, or when the newer one is full. If nothing
+/// further happens both stay, since PostgreSQL may be away for hours, but only for ``RecentFacts/maximumAge``.
+package struct RecentHalves<Half: Sendable>: Sendable {
+    private let empty: Half
+    /// The newer half.
+    package private(set) var current: Half
+    private var previous: Half
     private var currentSince = MonotonicTime.now
     private var previousSince = MonotonicTime.now
+
+    package init(empty: Half) {
+        self.empty = empty
+        current = empty
+        previous = empty
+    }
+
+    /// Changes the newer half, or begins another one if it is full or old.
+    package mutating func change(
+        isFull: Bool,
+        at now: MonotonicTime = .now,
+        _ body: (inout Half) -> Void
+    ) {
+        if now - currentSince >= RecentFacts.period || isFull {
+            previous = current
+            previousSince = currentSince
+            current = empty
+            currentSince = now
+        }
+        body(&current)
+    }
+
+    /// Returns the halves that are young enough, the older one first.
+    package func all(at now: MonotonicTime = .now) -> [Half] {
+        [(previous, previousSince), (current, currentSince)].filter { now - $1 < RecentFacts.maximumAge }.map(\.0)
+    }
+}
+
+/// Values of the last minutes by key, the latest of each: see ``RecentHalves``.
+package struct RecentValues<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+    private let maximumHalf: Int
+    private var halves = RecentHalves<[Key: Value]>(empty: [:])
 
     /// - Parameter maximum: The most values that are kept.
     package init(maximum: Int) {
@@ -36,13 +68,7 @@ package struct RecentValues<Key: Hashable & Sendable, Value: Sendable>: Sendable
         at now: MonotonicTime = .now,
         _ change: (inout Value) -> Void
     ) {
-        if now - currentSince >= Self.period || current.count >= maximumHalf {
-            previous = current
-            previousSince = currentSince
-            current = [:]
-            currentSince = now
-        }
-        change(&current[key, default: initial()])
+        halves.change(isFull: halves.current.count >= maximumHalf, at: now) { change(&$0[key, default: initial()]) }
     }
 
     package var all: [Key: Value] { all { $1 } }
@@ -51,10 +77,6 @@ package struct RecentValues<Key: Hashable & Sendable, Value: Sendable>: Sendable
     ///
     /// - Parameter combine: Combines the values of a key in the older and in the newer half.
     package func all(at now: MonotonicTime = .now, combining combine: (Value, Value) -> Value) -> [Key: Value] {
-        func recent(_ half: [Key: Value], since start: MonotonicTime) -> [Key: Value] {
-            now - start < RecentFacts.maximumAge ? half : [:]
-        }
-        return recent(previous, since: previousSince)
-            .merging(recent(current, since: currentSince), uniquingKeysWith: combine)
+        halves.all(at: now).reduce(into: [:]) { $0.merge($1, uniquingKeysWith: combine) }
     }
 }

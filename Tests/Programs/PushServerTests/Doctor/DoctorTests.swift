@@ -801,6 +801,22 @@ import Testing
         }
     }
 
+    @Test("A server that may run on one processor has one event loop, and its connections")
+    func affinity() async throws {
+        try await Self.with { _, _, environment in
+            // "pid 4711's current affinity list: 0,1"
+            let list = try await Program.run(["taskset", "-cp", "\(getpid())"]).text
+            let first = try #require(list.firstMatch(of: /: (\d+)/)).1
+            var environment = environment
+            environment["PATH"] = "/usr/bin:/bin"
+            let result = try await Program.run(
+                ["taskset", "-c", String(first), try Program.path("push-server"), "doctor"],
+                environment: environment
+            )
+            #expect(result.text.contains("a server opens up to 8 of"), "\(result.text)")
+        }
+    }
+
     @Test("A descriptor limit too low for http.max_connections is a warning")
     func descriptors() async throws {
         try await Self.with { _, _, environment in
