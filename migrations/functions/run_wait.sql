@@ -3,14 +3,18 @@
 --
 -- Zero before any server has seen a run.
 CREATE OR REPLACE FUNCTION run_wait() RETURNS interval
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
 AS $$
-    SELECT CASE
-            WHEN run <> database_run() THEN interval '6 seconds'
-            -- Not if the clock was set back.
-            WHEN run_seen_at BETWEEN now() - interval '6 seconds' AND now() THEN run_seen_at + interval '6 seconds' - now()
-            ELSE interval '0'
-        END
-    FROM sender
+BEGIN
+    RETURN (
+        SELECT CASE
+                WHEN run <> database_run() THEN interval '6 seconds'
+                -- Not if the clock was set back.
+                WHEN run_seen_at BETWEEN now() - interval '6 seconds' AND now() THEN run_seen_at + interval '6 seconds' - now()
+                ELSE interval '0'
+            END
+        FROM sender
+    );
+END
 $$;
