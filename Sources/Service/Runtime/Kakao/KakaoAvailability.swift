@@ -55,6 +55,8 @@ package final class KakaoAvailability: Sendable {
 
     private let calls = Locked(Calls())
     private let circuits = Locked<[KakaoCircuit: CircuitBreaker]>([:])
+    /// Whether one of them is open. Each call reads it, on any loop, and hardly any changes it.
+    private let hasOpenCircuit = Atomic<Bool>(false)
     /// Whether Kakao has accepted or rejected the Admin key since the server started.
     private let isKnown = Atomic<Bool>(false)
     private let observers = Locked<[@Sendable () -> Void]>([])
@@ -89,13 +91,15 @@ package final class KakaoAvailability: Sendable {
 
     /// Returns whether a call may be made now. Allows a call from time to time while ``isOpen(_:)``.
     package func admits(_ circuit: KakaoCircuit) -> Bool {
-        circuits.withLock { $0[circuit]?.admit(at: EventLoop.milliseconds()) ?? true }
+        guard hasOpenCircuit.load(ordering: .relaxed) else { return true }
+        return circuits.withLock { $0[circuit]?.admit(at: EventLoop.milliseconds()) ?? true }
     }
 
     /// The time, by the clock of the loops in milliseconds, before which a call is not admitted because such calls are in
     /// vain; `nil` if they are not.
     package func nextCall(_ circuit: KakaoCircuit) -> UInt64? {
-        circuits.withLock { $0[circuit].flatMap { $0.cause == nil ? nil : $0.nextCall } }
+        guard hasOpenCircuit.load(ordering: .relaxed) else { return nil }
+        return circuits.withLock { $0[circuit].flatMap { $0.cause == nil ? nil : $0.nextCall } }
     }
 
     /// Returns the time after which a call that is not admitted is tried again.
@@ -106,7 +110,10 @@ package final class KakaoAvailability: Sendable {
 
     /// Admits all calls again: the Admin key was replaced.
     package func closeCircuits() {
-        circuits.withLock { $0 = [:] }
+        circuits.withLock { circuits in
+            circuits = [:]
+            hasOpenCircuit.store(false, ordering: .relaxed)
+        }
     }
 
     /// Whether Kakao has accepted or rejected the Admin key since the server started.
@@ -161,8 +168,11 @@ package final class KakaoAvailability: Sendable {
 
     /// Records a call that has ended, and whether Kakao accepts the Admin key. Callable from anywhere.
     package func record(_ call: KakaoCallReport) {
-        // A key may be allowed to make some calls only, so that one call says nothing about another.
-        if let circuit = KakaoCircuit(call) { record(call.error, in: circuit) }
+        // Nearly all calls succeed, and say nothing new.
+        if call.error != nil || hasOpenCircuit.load(ordering: .relaxed) || !hasAnswer {
+            // A key may be allowed to make some calls only, so that one call says nothing about another.
+            if let circuit = KakaoCircuit(call) { record(call.error, in: circuit) }
+        }
         let now = Date()
         let outcome = KakaoOutcome(call.error)
         let isAnswered =
@@ -206,10 +216,11 @@ package final class KakaoAvailability: Sendable {
         let now = EventLoop.milliseconds()
         let (before, after) = circuits.withLock { circuits in
             let before = circuits[circuit] ?? CircuitBreaker()
-            // Nearly all calls succeed.
-            guard error != nil || before.cause != nil else { return (before, before) }
-            circuits[circuit, default: CircuitBreaker()].record(error, at: now)
-            return (before, circuits[circuit] ?? CircuitBreaker())
+            var after = before
+            after.record(error, at: now)
+            circuits[circuit] = after
+            hasOpenCircuit.store(circuits.values.contains { $0.cause != nil }, ordering: .relaxed)
+            return (before, after)
         }
         switch (before.cause, after.cause) {
         case (let old, .refused(let reason)?) where old != after.cause:
