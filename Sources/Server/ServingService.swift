@@ -175,22 +175,26 @@ struct ServingService: Service {
     /// Warns if PostgreSQL or the pooler before it allows fewer connections than this server may open.
     private func compareConnectionLimit() async throws {
         let pool = context.sending.pool
-        if let given = await pool.connectionsThroughPooler(upTo: connections.total), given < connections.total {
-            logger.warning(
-                "The pooler gives fewer connections than this server may open: lower the setting, or raise default_pool_size",
-                metadata: [
-                    "setting": "database.max_connections", "connections": "\(connections.total)", "given": "\(given)",
-                ]
-            )
-        }
+        var metadata: Logger.Metadata = [
+            "setting": "database.max_connections", "connections": "\(connections.total)",
+        ]
         guard let (allowed, free) = try await pool.read(ReadConnectionLimit()).first else { return }
-        guard connections.total > allowed else { return }
+        guard connections.total <= allowed else {
+            metadata["allowed"] = "\(allowed)"
+            metadata["free"] = "\(free)"
+            logger.warning(
+                "PostgreSQL allows fewer connections than this server may open: lower the setting, or raise max_connections or the limit of the role or the database",
+                metadata: metadata
+            )
+            return
+        }
+        guard let given = await pool.connectionsThroughPooler(upTo: connections.total), given < connections.total else {
+            return
+        }
+        metadata["given"] = "\(given)"
         logger.warning(
-            "PostgreSQL allows fewer connections than this server may open: lower the setting, or raise max_connections or the limit of the role or the database",
-            metadata: [
-                "setting": "database.max_connections", "connections": "\(connections.total)", "allowed": "\(allowed)",
-                "free": "\(free)",
-            ]
+            "The pooler gives fewer connections than this server may open: lower the setting, or raise default_pool_size",
+            metadata: metadata
         )
     }
 

@@ -44,8 +44,8 @@ struct KnownDevices: Sendable {
 
 /// Changes of devices, one after the other.
 ///
-/// They lie in two blocks of memory. Texts of their own, which stay among those that come and go with each request, leave the heap in
-/// pieces: a registration took a sixth more time.
+/// They lie in two blocks of memory. If each change kept strings of its own, these would stay scattered among the short-lived ones of
+/// requests and fragment the heap: a registration took a sixth more time.
 private struct ChangeLog: Sendable {
     private struct Entry {
         let userID: Int64

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Devices
 
-/// What an event loop knows of devices for the case that PostgreSQL loses it.
+/// The changes of devices that an event loop remembers in case PostgreSQL loses them.
 @Suite struct KnownDevicesTests {
     @Test("The latest change of each device is returned with all that describes it, in the order of the changes")
     func changes() async throws {

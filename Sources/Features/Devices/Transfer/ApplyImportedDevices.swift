@@ -19,15 +19,9 @@ import Postgres
 /// A changed device waits at `infinity` for ``ReleaseImportedDevices``, unless it was pending before. A lease stays
 /// with its holder, which will find the device pending. A displaced device gets the time of the line that displaced it,
 /// so that a newer line registers it again.
-struct ApplyImportedDevices: PostgresStatement {
+struct ApplyImportedDevices: ImportStepStatement {
     static let sql: SQL = """
-        WITH step AS (
-            SELECT *
-            FROM device_import
-            WHERE line > $1
-            ORDER BY line
-            LIMIT $3
-        ),
+        WITH step AS (\(ImportStep.lines)),
         ranked AS (
             SELECT *,
                 row_number() OVER (
@@ -189,18 +183,10 @@ struct ApplyImportedDevices: PostgresStatement {
             (SELECT count(*) FROM created),
             (SELECT count(*) FROM updated),
             (SELECT count(*) FROM displaced),
-            \(ImportStep.transaction)
+            \(ImportStepResult.transaction)
         """
 
-    /// The line after which the step begins.
-    let after: Int64
-    let limit: Int64
-    /// The time of the devices for which the file has no time.
-    let start: Date
-
-    var parameters: [PostgresValue] { [.int64(after), .timestamp(start), .int64(limit)] }
-
-    static func decode(_ row: PostgresRow) throws -> ImportStep { try row.decode(ImportStep.init) }
+    let step: ImportStep
 }
 
 /// Finds tokens of imported lines that several devices have.

@@ -153,7 +153,8 @@ struct DeviceImportStore: Sendable {
         on session: PostgresSession,
         _ result: inout Result
     ) async throws -> Int64? {
-        guard let step = try await performStep(after: position, start: start, on: session), let last = step.last else {
+        let lines = ImportStep(after: position, limit: Self.step, start: start)
+        guard let step = try await apply(lines, on: session), let last = step.last else {
             return nil
         }
         result.created += step.created
@@ -176,22 +177,16 @@ struct DeviceImportStore: Sendable {
         return last
     }
 
-    /// Stores the lines of the next step as new devices if they are, and applies them to the stored ones otherwise.
-    private func performStep(
-        after position: Int64,
-        start: Date,
-        on session: PostgresSession
-    ) async throws -> ImportStep? {
+    /// Stores the lines of a step as new devices if they are, and applies them to the stored ones otherwise.
+    private func apply(_ step: ImportStep, on session: PostgresSession) async throws -> ImportStepResult? {
         do {
-            let create = CreateImportedDevices(after: position, limit: Self.step, start: start)
-            let step = try await session.query(create).first
+            let result = try await session.query(CreateImportedDevices(step: step)).first
             // There are no more lines, or they are stored.
-            if step?.last == nil || step?.created != 0 { return step }
+            if result?.last == nil || result?.created != 0 { return result }
         } catch let error as PostgresError where Self.isConflict(error) {
             // One of them is being registered.
         }
-        let apply = ApplyImportedDevices(after: position, limit: Self.step, start: start)
-        return try await retryingConflicts { try await session.query(apply).first }
+        return try await retryingConflicts { try await session.query(ApplyImportedDevices(step: step)).first }
     }
 
     private static func isConflict(_ error: PostgresError) -> Bool {

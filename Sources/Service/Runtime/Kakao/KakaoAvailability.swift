@@ -168,10 +168,11 @@ package final class KakaoAvailability: Sendable {
 
     /// Records a call that has ended, and whether Kakao accepts the Admin key. Callable from anywhere.
     package func record(_ call: KakaoCallReport) {
-        // Nearly all calls succeed, and say nothing new.
-        if call.error != nil || hasOpenCircuit.load(ordering: .relaxed) || !hasAnswer {
-            // A key may be allowed to make some calls only, so that one call says nothing about another.
-            if let circuit = KakaoCircuit(call) { record(call.error, in: circuit) }
+        // Nearly all calls succeed, and say nothing new. A key may be allowed to make some calls only, so that one call says nothing
+        // about another.
+        if call.error != nil || hasOpenCircuit.load(ordering: .relaxed) || !hasAnswer, let circuit = KakaoCircuit(call)
+        {
+            record(call.error, in: circuit)
         }
         let now = Date()
         let outcome = KakaoOutcome(call.error)
@@ -213,6 +214,10 @@ package final class KakaoAvailability: Sendable {
     private func record(_ error: KakaoError?, in circuit: KakaoCircuit) {
         // That a user's token is rejected, or may not send messages, says nothing about the app.
         if circuit == .messages, error?.disposition == .halt { return }
+        guard error != nil || hasOpenCircuit.load(ordering: .relaxed) else {
+            if Self.senders.contains(circuit) { announce(false) }
+            return
+        }
         let now = EventLoop.milliseconds()
         let (before, after) = circuits.withLock { circuits in
             let before = circuits[circuit] ?? CircuitBreaker()

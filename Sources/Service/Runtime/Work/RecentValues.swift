@@ -5,12 +5,13 @@ package enum RecentFacts {
     /// The age from which nothing is compared with the database any more. Retention deletes nothing before, and the records by which a
     /// server knows that something was deleted (`former_devices`, `erased_users`, `requested_unlinks`) stay for a day.
     package static let maximumAge = Duration.seconds(12 * 3600)
-    /// The time for which something is kept at least, unless there is too much.
+    /// The time for which a record is kept at least, unless there are too many.
     package static let period = Duration.seconds(300)
 }
 
-/// What happened in the last minutes, in two halves. The older one is dropped after ``period``, or when the newer one is full. If nothing
-/// further happens both stay, since PostgreSQL may be away for hours, but only for ``RecentFacts/maximumAge``.
+/// A record of the last minutes, kept in two halves. When the newer half is full, or older than ``RecentFacts/period``, the older half is
+/// dropped and a new one begins. While nothing is added both halves stay, since PostgreSQL may be away for hours, but no longer than
+/// ``RecentFacts/maximumAge``.
 package struct RecentHalves<Half: Sendable>: Sendable {
     private let empty: Half
     /// The newer half.
@@ -25,12 +26,8 @@ package struct RecentHalves<Half: Sendable>: Sendable {
         previous = empty
     }
 
-    /// Changes the newer half, or begins another one if it is full or old.
-    package mutating func change(
-        isFull: Bool,
-        at now: MonotonicTime = .now,
-        _ body: (inout Half) -> Void
-    ) {
+    /// Changes the newer half, or a new one if it is full or old.
+    package mutating func change(isFull: Bool, at now: MonotonicTime = .now, _ body: (inout Half) -> Void) {
         if now - currentSince >= RecentFacts.period || isFull {
             previous = current
             previousSince = currentSince
