@@ -56,7 +56,7 @@ make_synchronous() {
 # open_servers [USERS CALLBACKS]: starts the sandbox, two servers, and clients: USERS new users a second, each of whom makes three or
 # four calls, and CALLBACKS Link callbacks a second.
 open_servers() {
-    export JOURNAL_DIRECTORY=$work/journal CALLBACKS_USER_ID_ARGUMENT=user CALLBACKS_REPLAY_MINUTES=10
+    export JOURNAL_DIRECTORY=$work/journal CALLBACKS_USER_ID_ARGUMENT=user
     # Few concurrent requests and slow responses, so that the pushes last longer than the fault.
     export KAKAO_MAX_CONCURRENT_REQUESTS=2
     start_sandbox

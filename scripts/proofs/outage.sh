@@ -44,7 +44,7 @@
 #     it was not, no user was reached twice, and the metric is 0.
 #   - Each user's device is here and at Kakao as the last answered request left it: with the token that was registered
 #     last, or neither here nor there.
-#   - Every callback that was answered 200 is stored (callbacks.replay_minutes). None has the id of a user who was erased.
+#   - Every callback that was answered 200 is stored. None has the id of a user who was erased.
 #
 # Prints the counts and the latencies, and exits with 1 if a check fails.
 

@@ -7,8 +7,8 @@ package struct CallbackSettings: SettingsGroup {
     package var requiresSignature = false
     /// The argument that holds a user id; `nil` if none does.
     package var userIDArgument: String?
-    /// The minutes for which stored calls are kept in files; 0 for none.
-    package var replayMinutes = 0
+    /// The minutes for which stored calls are kept in files beside the journal, if there is one; 0 for none.
+    package var replayMinutes = 10
     package var retentionDays = 400
     package var eventRetentionDays = 400
     /// The malformed calls that a server stores in an hour, unless they have an effect: 8 MiB at most. Tests lower it.
@@ -37,7 +37,7 @@ package struct CallbackSettings: SettingsGroup {
             "callbacks.replay_minutes",
             \.replayMinutes,
             .integer(0...60),
-            "minutes for which calls from Kakao stay in files beside the journal after PostgreSQL has committed them, so that they are stored again if it [loses commits](callbacks.md#commits-that-postgresql-loses); 0 for none. Needs `journal.directory`"
+            "minutes for which calls from Kakao stay in files beside the journal after PostgreSQL has committed them, so that they are stored again if it [loses commits](callbacks.md#commits-that-postgresql-loses); 0 for none. Without `journal.directory` there are none"
         ),
         Setting(
             "callbacks.retention_days",
@@ -55,12 +55,8 @@ package struct CallbackSettings: SettingsGroup {
 
     /// Checks the rules between these settings and others.
     ///
-    /// - Parameter hasJournal: Whether `journal.directory` is set.
     /// - Throws: ``SettingsError``
-    package func validate(_ reader: SettingsReader, _ sharing: SharingSettings, hasJournal: Bool) throws {
-        if replayMinutes > 0, !hasJournal {
-            throw reader.error("callbacks.replay_minutes", "needs journal.directory: the files are kept there.")
-        }
+    package func validate(_ reader: SettingsReader, _ sharing: SharingSettings) throws {
         if requiresSignature, sharing.signer == nil {
             throw reader.error(
                 "callbacks.require_signature",

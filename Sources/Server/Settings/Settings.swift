@@ -140,7 +140,7 @@ package struct Settings: SettingsGroup {
         }
         try identity.validate(reader, kakao)
         for feature in featureDeclarations { try feature.validate(reader, &self) }
-        try callbacks.validate(reader, sharing, hasJournal: journal.directory != nil)
+        try callbacks.validate(reader, sharing)
     }
 }
 

@@ -18,7 +18,6 @@ import Testing
             settings.kakao.appID = 123_456
             settings.journal.directory = journal
             settings.callbacks.userIDArgument = "member"
-            settings.callbacks.replayMinutes = 10
         }
         try await withService(adjust) { service in
             let database = service.database

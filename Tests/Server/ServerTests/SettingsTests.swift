@@ -50,13 +50,6 @@ struct SettingsTests {
         }
     }
 
-    @Test("Stored calls from Kakao are kept only beside a journal")
-    func replayMinutes() throws {
-        #expect(Self.error(["CALLBACKS_REPLAY_MINUTES": "10"])?.place == "CALLBACKS_REPLAY_MINUTES in the environment")
-        let settings = try Self.read(["CALLBACKS_REPLAY_MINUTES": "10", "JOURNAL_DIRECTORY": "/tmp/journal"])
-        #expect(settings.callbacks.replayMinutes == 10)
-    }
-
     @Test("With only the required settings, every other setting has its default")
     func defaults() throws {
         let settings = try Self.read()
