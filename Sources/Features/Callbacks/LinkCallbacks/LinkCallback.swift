@@ -53,7 +53,7 @@ extension LinkCallback {
         let chatType = reader.value(Self.chatTypeField)
         let hashChatID = reader.value(Self.hashChatIDField)
         let templateID = reader.value(Self.templateIDField) ?? nil
-        var args = call.undeclaredTexts
+        var args = Array(call.undeclaredTexts)
         var verdict: ShareSigner.Verdict?
         if let signer, let index = args.firstIndex(where: { $0.name == ShareSigner.argument }) {
             let signature = args.remove(at: index).value
@@ -94,25 +94,27 @@ extension Call {
     }
 
     /// The fields that Kakao's documentation does not name.
-    fileprivate var undeclaredTexts: [(name: String, value: String)] {
+    fileprivate var undeclaredTexts: some Sequence<(name: String, value: String)> {
         undeclared.map { (name: $0.name, value: $0.value.anyText) }
     }
 }
 
 extension LinkCallback {
     /// Returns a JSON object of texts with different names, which PostgreSQL can store.
-    fileprivate static func json(_ texts: [(name: String, value: String)]) -> [UInt8] {
-        guard !texts.contains(where: { $0.name.utf8.contains(0) }) else {
-            // Names may be equal without their NUL.
-            var object = JSONObject()
-            for (name, value) in texts { object[name.withoutNUL] = .string(value.withoutNUL) }
-            return JSONValue.object(object).bytes()
-        }
+    fileprivate static func json(_ texts: some Sequence<(name: String, value: String)>) -> [UInt8] {
+        var isStorable = true
         var json = JSONWriter()
         json.object { json in
-            for (name, value) in texts { json.member(name, value.withoutNUL) }
+            for (name, value) in texts {
+                if name.utf8.contains(0) { isStorable = false }
+                json.member(name, value.withoutNUL)
+            }
         }
-        return json.bytes
+        guard !isStorable else { return json.bytes }
+        // Names may be equal without their NUL.
+        var object = JSONObject()
+        for (name, value) in texts { object[name.withoutNUL] = .string(value.withoutNUL) }
+        return JSONValue.object(object).bytes()
     }
 }
 
