@@ -38,6 +38,9 @@ struct AddressPreferences {
     /// Whether the database was reached last at another address than the given one.
     func hasMoved(from address: PostgresAddress) -> Bool { current.map { $0 != address } ?? false }
 
+    /// Whether the server at an address does not respond, and the database was reached at another one since.
+    func isAbandoned(_ address: PostgresAddress) -> Bool { avoided[address] != nil && hasMoved(from: address) }
+
     /// Records that a connection was opened.
     mutating func reached(_ address: PostgresAddress) {
         (current, isCurrentReadOnly) = (address, false)

@@ -263,10 +263,14 @@ extension PostgresConnection {
 
     // MARK: Time
 
+    /// The time in milliseconds that a statement waits at least, before it ends since its server does not respond to
+    /// another connection either.
+    private static let patience: UInt64 = 1_000
+
     /// Starts the timer for the server's next response. There is one timer, which is replaced only by an earlier one.
     func watchServer() {
         guard let (since, limit) = serverTurn else { return }
-        let due = since + limit
+        let due = min(since + limit, max(since, loop.now) + Self.patience)
         if let timer {
             guard due < timerTime else { return }
             loop.cancel(timer)
@@ -296,8 +300,14 @@ extension PostgresConnection {
     private func serverIsLate() {
         timer = nil
         guard let (since, limit) = serverTurn else { return }
-        guard loop.now >= since + limit else { return watchServer() }
-        settings.addresses.withLock { $0.isLate(address, at: loop.now) }
-        close(PostgresError(.timedOut, detail: "the server did not respond in time", statement: firstStatement))
+        if loop.now >= since + limit {
+            settings.addresses.withLock { $0.isLate(address, at: loop.now) }
+            close(PostgresError(.timedOut, detail: "the server did not respond in time", statement: firstStatement))
+        } else if loop.now >= since + Self.patience, settings.addresses.withLock({ $0.isAbandoned(address) }) {
+            let reason = "the server did not respond, and the database was reached at another address meanwhile"
+            close(PostgresError(.timedOut, detail: reason, statement: firstStatement))
+        } else {
+            watchServer()
+        }
     }
 }

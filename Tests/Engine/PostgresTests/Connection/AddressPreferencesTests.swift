@@ -58,6 +58,20 @@ import Testing
         #expect(preferences.round(of: all, at: 2) == [a, b, c])
     }
 
+    @Test("A server that does not respond is given up once the database was reached elsewhere")
+    func abandoned() {
+        var preferences = AddressPreferences()
+        preferences.reached(a)
+        preferences.isLate(a, at: 0)
+        #expect(!preferences.isAbandoned(a))
+        preferences.reached(b)
+        #expect(preferences.isAbandoned(a))
+        // Two poolers may lead to the same database.
+        #expect(!preferences.isAbandoned(c))
+        preferences.reached(a)
+        #expect(!preferences.isAbandoned(a) && !preferences.isAbandoned(b))
+    }
+
     @Test("If no address responds, all are tried, the one that failed first before the others")
     func allSilent() {
         var preferences = AddressPreferences()

@@ -57,6 +57,30 @@ import Testing
         }
     }
 
+    @Test("Once the database is reached elsewhere, statements wait no longer for a server that does not respond")
+    func abandonedServer() async throws {
+        try await withPool(try await SharedPostgres.url) { settings in
+            settings.statementTimeout = .seconds(600)
+        } _: { pool, settings in
+            let backend = try await pool.value(Int32.self, "SELECT pg_backend_pid()")
+            let address = try #require(settings.hosts.first)
+            let other = PostgresAddress(host: "192.0.2.1")
+            #expect(kill(backend, SIGSTOP) == 0)
+            defer { _ = kill(backend, SIGCONT) }
+            let read = Task(executorPreference: pool.loop) { try await pool.read("SELECT 1") }
+            settings.addresses.withLock {
+                $0.isLate(address, at: 0)
+                $0.reached(other)
+            }
+            let error = try await postgresError { _ = try await read.value }
+            #expect(error.code == .timedOut)
+            #expect(error.detail?.contains("reached at another address meanwhile") == true)
+            try await eventually("there is a new connection") {
+                (try? await pool.value(Int32.self, "SELECT pg_backend_pid()")).map { $0 != backend } ?? false
+            }
+        }
+    }
+
     @Test("Each address of a name is tried, and the one that does not respond is tried last from then on")
     func addressesOfName() async throws {
         let (listener, port) = try LoopbackSocket.listen()
