@@ -140,8 +140,8 @@ package final class UserCredentials: Sendable {
         do {
             let userID = try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
             return userID.map { AuthorizedUser(id: $0, authorizedAt: now) }
-        } catch let undecided as UndecidedKey {
-            throw undecided.problem
+        } catch {
+            throw error.problem
         }
     }
 

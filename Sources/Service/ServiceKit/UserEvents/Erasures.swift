@@ -1,5 +1,5 @@
 import Endpoints
-package import FoundationEssentials
+import FoundationEssentials
 package import Postgres
 
 /// Records that a user is erased. Returns when, unless a later erasure is recorded.
