@@ -168,7 +168,7 @@ import Testing
                 }
             )
             let left = try FileManager.default.contentsOfDirectory(atPath: folder)
-            #expect(left.sorted() == ["rejected", "unverified"])
+            #expect(left.sorted() == ["recent", "rejected", "unverified"])
         }
     }
 
