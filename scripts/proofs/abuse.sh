@@ -15,8 +15,9 @@
 #                 connections over TLS, without a limit.
 #   tls           testssl.sh without findings above LOW; session resumption; plain HTTP on a TLS port.
 #   cpu           the worst requests of 64 KiB that are known, for each operation of the OpenAPI document but uploads,
-#                 imports and exports: at most 5 ms of an event loop's processor time, the median of 21, the lowest of three such medians
-#                 (a shared machine adds to it). Fails for an operation with a media type whose worst bodies are not known (scripts/proofs/abuse/bodies.py). Takes 4 minutes.
+#                 imports and exports: at most 5 ms of an event loop's processor time, the median of 21. Above it, the
+#                 lowest of three medians counts, since other programs of the machine add to the time. Fails for an operation
+#                 with a media type whose worst bodies are not known (scripts/proofs/abuse/bodies.py). Takes 4 minutes.
 #   templates     eight users of an app send the worst templates, the requests of a minute at once, while Kakao makes 30
 #                 calls a second: 99 % of the calls within 100 ms.
 #   rejected      one address sends 64 KiB of rejected requests on each of 250 connections, again and again, while Kakao makes

@@ -263,11 +263,12 @@ extension PostgresConnection {
 
     // MARK: Time
 
-    /// The time in milliseconds that a statement waits at least, before it ends since its server does not respond to
-    /// another connection either.
+    /// The time in milliseconds after which a statement at a server that the other connections have given up fails, and
+    /// between two checks of a server that is to respond.
     private static let patience: UInt64 = 1_000
 
-    /// Starts the timer for the server's next response. There is one timer, which is replaced only by an earlier one.
+    /// Starts the timer for the next check of a server that is to respond. There is one timer, which is replaced only by an
+    /// earlier one.
     func watchServer() {
         guard let (since, limit) = serverTurn else { return }
         let due = min(since + limit, max(since, loop.now) + Self.patience)
@@ -277,7 +278,7 @@ extension PostgresConnection {
         }
         timerTime = due
         timer = loop.schedule(after: .milliseconds(due - min(due, loop.now))) {
-            self.assumeIsolated { $0.serverIsLate() }
+            self.assumeIsolated { $0.checkServer() }
         }
     }
 
@@ -297,7 +298,8 @@ extension PostgresConnection {
         return (since: answers.waitingSince, limit: limit)
     }
 
-    private func serverIsLate() {
+    /// Closes the connection if the server takes too long to respond.
+    private func checkServer() {
         timer = nil
         guard let (since, limit) = serverTurn else { return }
         if loop.now >= since + limit {

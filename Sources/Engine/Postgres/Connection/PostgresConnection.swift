@@ -73,9 +73,9 @@ actor PostgresConnection {
     var statements = StatementCache()
     /// The facts of the session; `nil` before it has begun.
     var session: SessionFacts?
-    /// The timer of the attempt to connect, and later of the server's next response.
+    /// The timer of the attempt to connect, and later of the next check of a server that is to respond.
     var timer: TimerID?
-    /// The time at which ``timer`` fires for the server's next response, in the loop's milliseconds.
+    /// The time at which ``timer`` fires for that check, in the loop's milliseconds.
     var timerTime: UInt64 = 0
 
     init(

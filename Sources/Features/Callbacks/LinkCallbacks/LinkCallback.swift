@@ -94,14 +94,14 @@ extension Call {
     }
 
     /// The fields that Kakao's documentation does not name.
-    fileprivate var undeclaredTexts: some Sequence<(name: String, value: String)> {
+    fileprivate var undeclaredTexts: some Collection<(name: String, value: String)> {
         undeclared.map { (name: $0.name, value: $0.value.anyText) }
     }
 }
 
 extension LinkCallback {
     /// Returns a JSON object of texts with different names, which PostgreSQL can store.
-    fileprivate static func json(_ texts: some Sequence<(name: String, value: String)>) -> [UInt8] {
+    fileprivate static func json(_ texts: some Collection<(name: String, value: String)>) -> [UInt8] {
         var isStorable = true
         var json = JSONWriter()
         json.object { json in
