@@ -32,8 +32,7 @@ struct NewPush: Sendable {
     var skipsUnknown = true
     var delivery = Delivery.atLeastOnce
     var usersPerSecond: Int32?
-    var sendAt: Date?
-    var expiresAt: Date?
+    var times = SendingTimes()
 
     /// The push types that the message addresses: a user without a device of these types is skipped. Empty if no user
     /// is skipped.
@@ -55,9 +54,8 @@ struct NewPush: Sendable {
 extension NewPush {
     /// The fields of `POST /v1/pushes` that describe the push.
     static let fields: [any FieldDeclaration] = [
-        nameField, kindField, audienceField, toTestersField, exceptField, messageField, sendAtField, expiresAtField,
-        usersPerSecondField, deliveryField, skipUnknownField,
-    ]
+        nameField, kindField, audienceField, toTestersField, exceptField, messageField,
+    ] + SendingTimes.fields + [usersPerSecondField, deliveryField, skipUnknownField]
 
     private static let nameField = Field.optional("name", .text(1...200), "A name to show.")
     private static let kindField = Field.optional(
@@ -85,8 +83,6 @@ extension NewPush {
         .pushMessage,
         "The message, like Kakao's `push_message`: `for_apns`, and `for_gcm` or `for_fcm`."
     )
-    private static let sendAtField = Field.optional("send_at", .time, "When to send. Without it, at once.")
-    private static let expiresAtField = Field.optional("expires_at", .time, "The time after which nothing is sent.")
     private static let usersPerSecondField = Field.optional(
         "users_per_second",
         Kind<Int32>.integer(1...1_000_000),
@@ -129,11 +125,7 @@ extension NewPush {
             throw Problem.field("skip_unknown", "true unless the audience is uuids or a stored audience")
         }
         usersPerSecond = try call[Self.usersPerSecondField] ?? settings.defaultUsersPerSecond.map(Int32.init(clamping:))
-        sendAt = try call[Self.sendAtField]
-        expiresAt = try call[Self.expiresAtField]
-        if let expiresAt, expiresAt <= sendAt ?? Date() {
-            throw Problem.field("expires_at", sendAt == nil ? "in the future" : "after send_at")
-        }
+        times = try SendingTimes(call)
     }
 
     /// Returns the audience of a request.
@@ -196,8 +188,8 @@ extension NewPush {
             exclusion: exclusion?.json.bytes(),
             delivery: delivery,
             usersPerSecond: usersPerSecond,
-            sendAt: sendAt,
-            expiresAt: expiresAt,
+            sendAt: times.sendAt,
+            expiresAt: times.expiresAt,
             createdAt: createdAt
         )
     }

@@ -215,6 +215,7 @@ import Testing
             ListPushes(filter: PushReads.Filter(), limit: 1, hours: hours),
             ListPushBatches(pushID: id, state: nil, after: 0, limit: 1),
             FindPush(id: id),
+            ListZoneChanges(name: "Asia/Seoul", since: now, until: now),
             FindPushUser(pushID: id, userID: 1),
             SearchPushesForUser(userID: 1, since: now, before: nil, limit: 1),
             ListUsersOfBatches(pushID: id, state: "failed", after: 0, limit: 1),

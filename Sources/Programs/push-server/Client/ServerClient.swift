@@ -19,14 +19,17 @@ struct ServerClient: Sendable {
     let loop: EventLoop
     /// The address of the server, without a slash at its end.
     let url: String
+    /// Whether the command shows times in UTC on a terminal too.
+    let prefersUTC: Bool
     private let key: String
     private let http: HTTPClient
 
     /// - Throws: `TLSError` if the file of certificates cannot be read.
-    init(url: String, key: String, caCertificateFile: String?, loop: EventLoop) throws {
+    init(url: String, key: String, caCertificateFile: String?, prefersUTC: Bool = false, loop: EventLoop) throws {
         self.loop = loop
         self.url = url.hasSuffix("/") ? String(url.dropLast()) : url
         self.key = key
+        self.prefersUTC = prefersUTC
         http = HTTPClient(
             settings: HTTPClientSettings(
                 connectTimeout: .seconds(5),

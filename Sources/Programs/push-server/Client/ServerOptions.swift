@@ -18,6 +18,9 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "A file of certificates (PEM) to trust instead of the system's.")
     var caFile: String?
 
+    @Flag(help: "Show times in UTC, as output that is not a terminal has them. (default: the zone pushes.time_zone)")
+    var utc = false
+
     /// Runs `body` with a client of the server on a separate event loop. Reports a thrown error as one line and an exit
     /// code.
     func withServer(_ body: (ServerClient) async throws -> Void) async throws {
@@ -30,6 +33,7 @@ struct ServerOptions: ParsableArguments {
                 url: url ?? environment["SERVER_URL"] ?? Self.defaultURL,
                 key: key,
                 caCertificateFile: caFile,
+                prefersUTC: utc,
                 loop: loops.loops[0]
             )
             do {

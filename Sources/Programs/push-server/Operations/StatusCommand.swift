@@ -17,7 +17,7 @@ struct StatusCommand: ServerCommand {
 
     func run(on server: ServerClient) async throws {
         let status = try await server.get("/v1/status")
-        try output.write(status, try ShownStatus.rows(status))
+        try await output.write(status, of: server, ShownStatus.rows)
         guard ShownStatus.isHealthy(status) else { throw ExitCode(2) }
     }
 }
