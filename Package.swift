@@ -120,6 +120,7 @@ let package = Package(
             "Service/Endpoints",
             ["Crypto", "EventLoop", "HTTPServer", "JSON", "Locking", "Net", "Postgres", "Schemas", httpTypes, logging]
         ),
+        .target(name: "CMigrations", path: "Sources/Service/CMigrations"),
         target("Service/Settings", ["CLibyaml", "Crypto", "HTTPClient", "HTTPServer", "KakaoAPI", "Schemas"]),
         target(
             "Service/Runtime",
@@ -218,7 +219,8 @@ let package = Package(
         target(
             "Server",
             [
-                "Accounts", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
+                "Accounts", "CMigrations", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "HTTPServer",
                 "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput", "Messages", "Net",
                 "Postgres", "Pushes", "Runtime", "ServiceKit", "Settings", "Sharing", "Status", "Webhooks", logging,
                 serviceLifecycle, unixSignals,

@@ -122,7 +122,7 @@ extension NewPush {
         delivery = try call[Self.deliveryField]
         skipsUnknown = try call[Self.skipUnknownField]
         guard skipsUnknown || audience.namesUsers else {
-            throw Problem.field("skip_unknown", "true unless the audience is uuids or a stored audience")
+            throw Problem.field("skip_unknown", "true", "Only a push to uuids or a stored audience can reach users without a device here.")
         }
         usersPerSecond = try call[Self.usersPerSecondField] ?? settings.defaultUsersPerSecond.map(Int32.init(clamping:))
         times = try SendingTimes(call)
@@ -141,7 +141,7 @@ extension NewPush {
             return given
         }
         guard given == nil else {
-            throw Problem.field("audience", "absent with to_testers, which sends to the testers only")
+            throw Problem.field("audience", "absent", "With to_testers, the push is sent to the testers only.")
         }
         guard !settings.testers.isEmpty else {
             throw Problem(of: .notConfigured, "There are no testers. Set pushes.testers.")
@@ -155,7 +155,7 @@ extension NewPush {
     /// - Throws: ``Problem`` for a missing kind, or for advertising without its mark.
     mutating func checkKind(_ settings: PushSettings, messageField: String) throws {
         guard kind != nil || !settings.requiresKind else {
-            throw Problem.field("kind", "advertising or informational, as the setting pushes.require_kind demands")
+            throw Problem.field("kind", "advertising or informational", "The setting pushes.require_kind demands it.")
         }
         guard kind == .advertising else { return }
         guard message.isMarkedAsAdvertising else {

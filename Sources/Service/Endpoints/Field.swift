@@ -122,7 +122,7 @@ package final class Field<Value: Sendable>: Sendable, FieldDeclaration {
 
     @usableFromInline
     func problem(_ error: InvalidValue) -> any Error {
-        Problem.field(name, error.detail.map { "\(allowed). \($0)" } ?? allowed)
+        Problem.field(name, allowed, error.detail.map { "\($0)." })
     }
 }
 

@@ -101,11 +101,12 @@ extension Problem {
     ///
     /// - Parameters:
     ///   - field: The field's name as the caller knows it.
-    ///   - allowed: The allowed value, in words that follow "must be".
-    package static func field(_ field: String, _ allowed: String) -> Problem {
+    ///   - allowed: The allowed values and nothing else, in words that follow "must be".
+    ///   - note: The reason, or what to do, in sentences.
+    package static func field(_ field: String, _ allowed: String, _ note: String? = nil) -> Problem {
         Problem(
             of: .invalidField,
-            "\(field) must be \(allowed).",
+            "\(field) must be \(allowed).\(note.map { " \($0)" } ?? "")",
             members: ["field": .string(field), "allowed": .string(allowed)]
         )
     }

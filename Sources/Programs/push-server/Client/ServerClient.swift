@@ -228,7 +228,7 @@ struct CallFailure: Error, CustomStringConvertible {
 
 extension CallFailure {
     /// - Parameter url: The server's URL, for messages.
-    fileprivate init(_ error: HTTPClientError, _ url: String) {
+    init(_ error: HTTPClientError, _ url: String) {
         switch error.code {
         case .cannotResolve, .cannotConnect, .proxy:
             kind = .unreachable
@@ -261,7 +261,7 @@ extension CallFailure {
         let detail = (try? JSONValue(parsing: body))?["detail"]?.string
         let problem = detail.map(Text.printable) ?? "\(url) responded with \(status). Is it a push-server?"
         // A server with a port for operators offers none of their paths at the other one.
-        let isUnknownPath = status == 404 && detail == "There is nothing at this path."
+        let isUnknownPath = status == 404 && detail?.hasPrefix("There is nothing at this path.") == true
         description = isUnknownPath ? "\(problem) If \(url) is not the server's http.operator_port, use that." : problem
     }
 }

@@ -7,7 +7,7 @@ import Settings
 ///
 /// The key is not an argument, since arguments are visible to every user of the machine.
 struct ServerOptions: ParsableArguments {
-    private static let defaultURL = "http://127.0.0.1:8080"
+    static let defaultURL = "http://127.0.0.1:8080"
 
     @Option(help: "The server's address. (default: SERVER_URL, or http://127.0.0.1:8080)")
     var url: String?
