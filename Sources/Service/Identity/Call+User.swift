@@ -6,11 +6,11 @@ import Schemas
 
 extension Call {
     /// The user that a request of an app is about, as Kakao's API names the field.
-    package static let uuid = user("uuid")
+    package static let uuid = userField("uuid")
     /// The same, as this server's own operations name it. Each accepts the other's name.
-    package static let user = user("user_id")
+    package static let user = userField("user_id")
 
-    private static func user(_ name: String) -> Field<Int64?> {
+    private static func userField(_ name: String) -> Field<Int64?> {
         .optional(name, .userID, "The user. An operator names a user; a user's token implies the user.")
     }
 

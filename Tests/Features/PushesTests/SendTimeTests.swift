@@ -1,11 +1,12 @@
 import FoundationEssentials
+import HTTPServer
 import JSON
 import ServiceTesting
 import TestSupport
 import Testing
 
 @testable import Endpoints
-@testable import Pushes
+@testable import Runtime
 
 /// Tests of the times of a push that are past, and of the time zone of the operators.
 @Suite(.timeLimit(.minutes(5))) struct SendTimeTests {

@@ -10,6 +10,8 @@ import TestSupport
 import Testing
 
 @testable import Endpoints
+@testable import Postgres
+@testable import Pushes
 
 /// Tests of `GET /v1/status`.
 @Suite(.timeLimit(.minutes(5))) struct StatusTests {
@@ -105,7 +107,8 @@ import Testing
             let attention = status?["pushes"]?["attention"]?.array ?? []
             #expect(attention.map { $0["state"] } == ["halted", "proposed", "paused"])
             let oldest = try await pool.read("SELECT min(id::text) FROM pushes WHERE state = 'halted'")
-            #expect(attention.first?["id"]?.string == oldest)
+                .map { try $0.decode(String.self) }
+            #expect(attention.first?["id"]?.string == oldest.first)
             #expect(attention.map { $0["reason"] } == ["broken", "It waits for an approval.", "Paused by kim."])
             let waiting = status?["messages"]?["attention"]?.array?.first
             #expect(waiting?["id"] == "00000000-0000-7000-8000-000000000002" && waiting?["reason"] == "sender_quota")

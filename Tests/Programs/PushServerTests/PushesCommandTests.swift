@@ -1,4 +1,5 @@
 import Endpoints
+import FoundationEssentials
 import Glibc
 import HTTPClient
 import HTTPServer

@@ -43,13 +43,19 @@ struct TimeZoneRoutes: RouteCollection {
     }
 }
 
+/// A time zone's difference from UTC, which holds from a time on until the next one.
+struct ZoneOffset: Sendable {
+    let since: Date
+    let seconds: Int32
+}
+
 /// A time zone's differences from UTC over some years.
 struct ZoneHistory: Sendable {
     fileprivate static let secondsBack = 10 * 365 * 86_400.0
     fileprivate static let secondsAhead = 5 * 365 * 86_400.0
 
     let name: String
-    let offsets: [ListZoneChanges.Row]
+    let offsets: [ZoneOffset]
     let until: Date
 
     static let shape = Shape<ZoneHistory>(
@@ -61,7 +67,7 @@ struct ZoneHistory: Sendable {
         ]
     )
 
-    private static let offsetShape = Shape<ListZoneChanges.Row>(
+    private static let offsetShape = Shape<ZoneOffset>(
         "TimeZoneOffset",
         [
             .member("since", .time, "The time from which on it holds.", \.since),
@@ -96,12 +102,14 @@ struct ListZoneChanges: PostgresStatement {
         ORDER BY since
         """
 
-    typealias Row = (since: Date, seconds: Int32)
-
     let name: String
     let since: Date
     let until: Date
 
     var parameters: [PostgresValue] { [.text(name), .timestamp(since), .timestamp(until)] }
-    static func decode(_ row: PostgresRow) throws -> Row { try row.decode(Date.self, Int32.self) }
+
+    static func decode(_ row: PostgresRow) throws -> ZoneOffset {
+        let (since, seconds) = try row.decode(Date.self, Int32.self)
+        return ZoneOffset(since: since, seconds: seconds)
+    }
 }

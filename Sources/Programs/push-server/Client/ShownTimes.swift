@@ -16,7 +16,11 @@ enum ShownTimes: Equatable {
         case .object(let object):
             var shown = JSONObject()
             for (name, value) in object.members {
-                shown[name] = Self.isTime(name) ? value.string.map { .string(text($0)) } ?? value : self.shown(value)
+                if Self.isTime(name), let time = value.string {
+                    shown[name] = .string(text(time))
+                } else {
+                    shown[name] = self.shown(value)
+                }
             }
             return .object(shown)
         case .array(let elements): return .array(elements.map(shown))

@@ -119,7 +119,7 @@ struct LocalTime: Equatable {
             !withSeconds || bytes[16] == UInt8(ascii: ":")
         else { return nil }
         func number(_ range: Range<Int>) -> Int? {
-            bytes[range].reduce(0) { number, byte in
+            bytes[range].reduce(Optional(0)) { number, byte in
                 guard let number, (0x30...0x39).contains(byte) else { return nil }
                 return number * 10 + Int(byte - 0x30)
             }

@@ -59,13 +59,15 @@ enum ShownStatus {
     /// - Parameter title: `pushes` or `messages`.
     private static func work(_ title: String, _ work: JSONValue?) -> [[String]] {
         guard let states = work?["states"]?.object else { return [[title, "unknown"]] }
-        let counts = states.members.compactMap { state, count in
-            count.integer.flatMap { $0 > 0 ? "\(Text.grouped($0)) \(Text.printable(state))" : nil }
+        let counts = states.members.compactMap { state, count -> String? in
+            guard let count = count.integer, count > 0 else { return nil }
+            return "\(Text.grouped(count)) \(Text.printable(state))"
         }
         let rows = [[title, counts.isEmpty ? "none unfinished" : counts.joined(separator: ", ")]]
         return (work?["attention"]?.array ?? []).reduce(into: rows) { rows, item in
             let name = item["name"]?.string.map { " (\(Text.printable($0)))" } ?? ""
-            rows.append(["  oldest \(item.printable("state"))", "\(item.printable("id"))\(name), of \(item.printable("created_at"))"])
+            let text = "\(item.printable("id"))\(name), of \(item.printable("created_at"))"
+            rows.append(["  oldest \(item.printable("state"))", text])
             rows.append(["    reason", item.printable("reason")])
             rows.append(["    remedy", item.printable("remedy")])
         }

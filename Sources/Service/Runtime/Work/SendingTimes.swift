@@ -1,6 +1,7 @@
 package import Endpoints
 package import FoundationEssentials
 import HTTPServer
+import JSON
 package import Postgres
 import Schemas
 

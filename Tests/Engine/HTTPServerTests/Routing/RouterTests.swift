@@ -82,7 +82,7 @@ struct RouterTests {
         "A path without a route is compared with patterns segment by segment, also without its beginning",
         arguments: [
             ("/v1/pushs", "/v1/pushes"), ("/pushes", "/v1/pushes"), ("/v1/pushes/", "/v1/pushes"),
-            ("/v1/push/7/pause", "/v1/pushes/{id}/pause"), ("/v1/pushes/7/pawse", "/v1/pushes/{id}/pause"),
+            ("/v1/push/7/pause", "/v1/pushes/{id}/pause"), ("/v1/pushes/7/pausse", "/v1/pushes/{id}/pause"),
             ("/audience/a", "/v1/audiences/{name}"), ("/v1/pushes/7/8", nil), ("/v1/other", nil), ("/v1", nil),
             ("*", nil), ("//", nil), ("/v1/pushes/7/pause/8/9/10", nil),
         ] as [(String, String?)]

@@ -2,6 +2,7 @@ import Endpoints
 import FoundationEssentials
 import Glibc
 import HTTPClient
+import HTTPServer
 import HTTPTypes
 import Identity
 import JSON
