@@ -219,9 +219,9 @@ let package = Package(
         target(
             "Server",
             [
-                "Accounts", "CMigrations", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
-                "HTTPServer",
-                "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput", "Messages", "Net",
+                "Accounts", "Callbacks", "CMigrations", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "HTTPServer", "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput",
+                "Messages", "Net",
                 "Postgres", "Pushes", "Runtime", "ServiceKit", "Settings", "Sharing", "Status", "Webhooks", logging,
                 serviceLifecycle, unixSignals,
             ]
@@ -339,9 +339,9 @@ let package = Package(
         tests(
             "Features/DevicesTests",
             [
-                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "Identity", "JSON",
-                "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Runtime", "Server", "ServiceKit", "ServiceTesting",
-                "Settings", "TestSupport", httpTypes, logging,
+                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
+                "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Runtime", "Server", "ServiceKit",
+                "ServiceTesting", "Settings", "TestSupport", httpTypes, logging,
             ]
         ),
         tests(
@@ -363,8 +363,9 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Endpoints", "HTTPClient", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres",
-                "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport",
+                "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net",
+                "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
+                "TestSupport",
                 "Webhooks", httpTypes, logging, subprocess,
             ]
         ),

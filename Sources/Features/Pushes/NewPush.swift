@@ -53,9 +53,10 @@ struct NewPush: Sendable {
 
 extension NewPush {
     /// The fields of `POST /v1/pushes` that describe the push.
-    static let fields: [any FieldDeclaration] = [
-        nameField, kindField, audienceField, toTestersField, exceptField, messageField,
-    ] + SendingTimes.fields + [usersPerSecondField, deliveryField, skipUnknownField]
+    static let fields: [any FieldDeclaration] =
+        [
+            nameField, kindField, audienceField, toTestersField, exceptField, messageField,
+        ] + SendingTimes.fields + [usersPerSecondField, deliveryField, skipUnknownField]
 
     private static let nameField = Field.optional("name", .text(1...200), "A name to show.")
     private static let kindField = Field.optional(
@@ -122,7 +123,11 @@ extension NewPush {
         delivery = try call[Self.deliveryField]
         skipsUnknown = try call[Self.skipUnknownField]
         guard skipsUnknown || audience.namesUsers else {
-            throw Problem.field("skip_unknown", "true", "Only a push to uuids or a stored audience can reach users without a device here.")
+            throw Problem.field(
+                "skip_unknown",
+                "true",
+                "Only a push to uuids or a stored audience can reach users without a device here."
+            )
         }
         usersPerSecond = try call[Self.usersPerSecondField] ?? settings.defaultUsersPerSecond.map(Int32.init(clamping:))
         times = try SendingTimes(call)

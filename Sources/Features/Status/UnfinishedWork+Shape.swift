@@ -20,7 +20,9 @@ extension UnfinishedWork {
     private static func shape(_ name: String, states: [String], _ attention: String) -> Shape<UnfinishedWork> {
         let counts = Shape<UnfinishedWork>(
             "\(name)ByState",
-            states.map { state -> Shape<UnfinishedWork>.Member in .member(state, .count, "Those that are `\(state)`.") { $0.states[state] ?? 0 } }
+            states.map { state -> Shape<UnfinishedWork>.Member in
+                .member(state, .count, "Those that are `\(state)`.") { $0.states[state] ?? 0 }
+            }
         )
         return Shape(
             name,

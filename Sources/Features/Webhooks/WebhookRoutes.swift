@@ -113,7 +113,9 @@ struct WebhookRoutes: RouteCollection {
             }
             try await replay(id, endpoint)
         } else {
-            guard let since else { throw Problem.field("since", Kind.time.allowed, "Only a single webhook, which id names, needs no time.") }
+            guard let since else {
+                throw Problem.field("since", Kind.time.allowed, "Only a single webhook, which id names, needs no time.")
+            }
             let until = until ?? Date()
             guard since < until else { throw Problem.field("until", "after since") }
             let wanted = WebhookTypes.choices.filter {

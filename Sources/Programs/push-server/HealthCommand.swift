@@ -60,7 +60,7 @@ struct HealthCommand: AsyncParsableCommand {
         if let url { return (url, false) }
         do {
             return (try options.load().localURL, true)
-        } catch where options.file == nil {
+        } catch  where options.file == nil {
             // A machine without the server's settings, such as an operator's.
             return (ProcessInfo.processInfo.environment["SERVER_URL"] ?? ServerOptions.defaultURL, false)
         }

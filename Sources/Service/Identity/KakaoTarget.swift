@@ -47,7 +47,11 @@ extension Call {
             return .caller(user.id, token: credential.text)
         }
         guard let target else {
-            throw Problem.field(KakaoTarget.id.name, Kind.userID.allowed, "It names the user, with target_id_type=user_id.")
+            throw Problem.field(
+                KakaoTarget.id.name,
+                Kind.userID.allowed,
+                "It names the user, with target_id_type=user_id."
+            )
         }
         return .named(target)
     }

@@ -10,7 +10,9 @@ import Testing
 
 /// Tests of the times of a push that are past, and of the time zone of the operators.
 @Suite(.timeLimit(.minutes(5))) struct SendTimeTests {
-    @Test("A send_at of more than ten minutes ago is refused with both times, in a dry run too, and a later one is sent at once")
+    @Test(
+        "A send_at of more than ten minutes ago is refused with both times, in a dry run too, and a later one is sent at once"
+    )
     func past() async throws {
         try await withService { service in
             try await service.database.addPhones([1])

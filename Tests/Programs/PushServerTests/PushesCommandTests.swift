@@ -456,7 +456,9 @@ import Testing
                 let refused = try await pushes.run(["send", "--user", "1", "--message", Self.message, "--at", time])
                 #expect(refused.code == 1 && refused.errors.contains(words), "\(refused)")
             }
-            let past = try await pushes.run(["send", "--user", "1", "--message", Self.message, "--at", "2025-03-30 03:30"])
+            let past = try await pushes.run([
+                "send", "--user", "1", "--message", Self.message, "--at", "2025-03-30 03:30",
+            ])
             #expect(past.code == 1 && past.errors.contains("PostgreSQL's clock says"), "\(past)")
             #expect(try await service.database.count("pushes") == 0)
         }

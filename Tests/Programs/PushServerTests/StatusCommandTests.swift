@@ -71,7 +71,8 @@ import Testing
                 "states": ["proposed": 1, "scheduled": 0, "preparing": 0, "sending": 1200, "paused": 0, "halted": 2],
                 "attention": [
                     [
-                        "id": "01a2", "name": "Sale\u{1B}", "state": "halted", "reason": "wrong appKey", "remedy": "Resume it.",
+                        "id": "01a2", "name": "Sale\u{1B}", "state": "halted", "reason": "wrong appKey",
+                        "remedy": "Resume it.",
                         "created_at": "2026-11-21T08:15:30Z",
                     ]
                 ],

@@ -252,7 +252,10 @@ import Testing
             #expect(named.json?["detail"]?.string?.contains("PUT /v1/audiences/{name}") == true)
             let broken = try await service.api.post("/v1/push/register", form: ["uuid": "1", "tags": "[1"])
             for answer in [named, broken] {
-                #expect(answer.status == 400 && answer.json?["allowed"]?.string?.contains(". ") == false, "\(answer.text)")
+                #expect(
+                    answer.status == 400 && answer.json?["allowed"]?.string?.contains(". ") == false,
+                    "\(answer.text)"
+                )
             }
             let both = try await service.api.get("/v1/push/tokens?uuid=1&user_id=1")
             #expect(both.field == "uuid" && both.json?["allowed"] == "a single value", "\(both.text)")

@@ -58,7 +58,11 @@ struct ListOptions: ParsableArguments {
         var rows = [head]
         let times = json ? .utc : try await server.times()
         try await server.pages(path, filters, limit: limit, largestPage: largestPage) { items in
-            if json { for item in items { Terminal.writeLine(item.description) } } else { rows += try items.map { try row(times.shown($0)) } }
+            if json {
+                for item in items { Terminal.writeLine(item.description) }
+            } else {
+                rows += try items.map { try row(times.shown($0)) }
+            }
         }
         if !json { Terminal.writeTable(rows) }
     }

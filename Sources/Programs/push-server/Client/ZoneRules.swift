@@ -97,7 +97,9 @@ struct ZoneRules: Equatable {
         )
     }
 
-    private static func clock(_ seconds: Int) -> Substring { CivilDate(unixSeconds: seconds).rfc3339.dropFirst(11).prefix(5) }
+    private static func clock(_ seconds: Int) -> Substring {
+        CivilDate(unixSeconds: seconds).rfc3339.dropFirst(11).prefix(5)
+    }
 
     private func rfc3339(_ time: Int, _ offset: Int) -> String {
         "\(CivilDate(unixSeconds: time + offset).rfc3339)\(Self.offsetText(offset))"

@@ -47,7 +47,9 @@ extension MessagesCommand {
         @Option(help: "A page of which Kakao makes the message.")
         var page: String?
 
-        @Option(help: "The time to send the message, such as \"2026-12-01 09:00\" or 2026-11-21T08:15:30Z. (default: now)")
+        @Option(
+            help: "The time to send the message, such as \"2026-12-01 09:00\" or 2026-11-21T08:15:30Z. (default: now)"
+        )
         var at: String?
 
         @Option(help: "The time after which nothing is sent. (default: never)")
