@@ -1,5 +1,6 @@
 import Endpoints
 import HTTPServer
+import HTTPTypes
 import Schemas
 
 /// `GET /`: where a newcomer with a browser or `curl` finds everything else.
