@@ -19,6 +19,8 @@ package struct Problem: Error, Sendable {
     package var members: JSONObject
     /// Header fields of the response, such as `Retry-After`, `Allow` and `WWW-Authenticate`.
     package var headerFields: HTTPFields
+    /// The reason of a 401, for the log and the metrics: one of a bounded number of words. Callers do not see it.
+    package var reason: String?
 
     package init(
         _ status: HTTPResponse.Status,
@@ -76,6 +78,7 @@ package struct Problem: Error, Sendable {
             body: json.bytes
         )
         response.problem = kind
+        response.reason = reason
         return response
     }
 }

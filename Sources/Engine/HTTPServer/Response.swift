@@ -18,6 +18,8 @@ package struct Response: Sendable {
     package let pieces: (@Sendable (ResponseBodyWriter) async throws -> Void)?
     /// The kind of the ``Problem`` that the response shows.
     var problem: String?
+    /// The reason of that problem: see ``Problem/reason``.
+    var reason: String?
 
     package init(
         _ status: HTTPResponse.Status,

@@ -22,6 +22,8 @@ struct Authenticator: Authorizer {
     /// Whether operator keys are accepted. The public port beside a port for operators rejects valid ones like unknown
     /// ones.
     let admitsOperators: Bool
+    /// Whether the detail of a 401 says why the credential is not accepted.
+    let explainsRejections: Bool
 
     /// Returns the check for an operation with this access; `nil` for a public one.
     ///
@@ -64,8 +66,9 @@ struct Authenticator: Authorizer {
     ///
     /// Both `Bearer KEY` and `KakaoAK KEY` are accepted. Clients written for Kakao's API send the latter.
     private func checkOperator(_ request: Request, _ scopes: Requirement) throws -> PendingCheck? {
-        guard let credential = Credential(request) else { throw Self.unauthorized }
-        return try checkKey(SHA256Digest.of(credential.text), scopes, of: request)
+        let credential = try credential(of: request)
+        let isToken = JSONWebToken.isLike(credential.text)
+        return try checkKey(SHA256Digest.of(credential.text), scopes, or: isToken ? .userToken : nil, of: request)
     }
 
     /// Authenticates the caller of an operation on a user: an operator whose key has a scope, or a user's app that sends
@@ -74,19 +77,26 @@ struct Authenticator: Authorizer {
     ///
     /// - Parameter acceptsAnyToken: Whether tokens other than access tokens of Kakao Login are accepted.
     private func checkUser(_ request: Request, or scope: Scope, acceptsAnyToken: Bool) throws -> PendingCheck? {
-        guard let credential = Credential(request) else { throw Self.unauthorized }
+        let credential = try credential(of: request)
         let sha256 = SHA256Digest.of(credential.text)
         guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
             !secrets.value.operatorKey.matches(digest: sha256)
         else {
-            return try checkKey(sha256, .all([scope]), of: request)
+            let isToken = !users.isAccepted && JSONWebToken.isLike(credential.text)
+            return try checkKey(sha256, .all([scope]), or: isToken ? .tokensOff : nil, of: request)
         }
-        guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else { throw Self.kakaoTokenRequired }
+        guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else {
+            throw Self.kakaoTokenRequired.rejecting(.notAccessToken, explains: explainsRejections)
+        }
         let digest = TokenDigest(sha256)
         if let user = users.cachedUser(of: credential.text, digest) {
             try limits.chargeUser(user.id)
             request.principal = Caller.user(user)
             return nil
+        }
+        // Kakao is not asked about its own keys.
+        guard secrets.value.rejection(ofKeyWith: sha256) == nil else {
+            return try checkKey(sha256, .all([scope]), of: request)
         }
         // Strangers who send invented tokens from this address must not keep its users out.
         let verifiedUser = users.verifiedUser(of: digest)
@@ -96,7 +106,7 @@ struct Authenticator: Authorizer {
             try limits.chargeAddress(of: request)
         }
         return {
-            let user = try await users.user(
+            let outcome = try await users.user(
                 of: credential.text,
                 digest,
                 from: verifiedUser == nil ? request.clientAddress.network : nil,
@@ -104,16 +114,31 @@ struct Authenticator: Authorizer {
                 client,
                 on: request.loop
             )
-            guard let user else { throw Self.unauthorized }
-            if verifiedUser != user.id { try limits.chargeUser(user.id) }
-            request.principal = Caller.user(user)
+            switch outcome {
+            case .success(let user):
+                if verifiedUser != user.id { try limits.chargeUser(user.id) }
+                request.principal = Caller.user(user)
+            case .failure(let reason):
+                throw unauthorized(reason)
+            }
         }
     }
 
-    private func checkKey(_ digest: [UInt8], _ scopes: Requirement, of request: Request) throws -> PendingCheck? {
+    /// Admits a request whose key has the required scopes.
+    ///
+    /// - Parameters:
+    ///   - digest: The SHA-256 of the key.
+    ///   - rejection: The reason for a credential that is no key, if its form suggests one.
+    private func checkKey(
+        _ digest: [UInt8],
+        _ scopes: Requirement,
+        or rejection: CredentialRejection? = nil,
+        of request: Request
+    ) throws -> PendingCheck? {
+        let rejection = secrets.value.rejection(ofKeyWith: digest) ?? rejection
         guard admitsOperators else {
             try operators.recordRejection(from: request.clientAddress.network)
-            throw Self.unauthorized
+            throw unauthorized(rejection ?? .publicPort)
         }
         guard !secrets.value.operatorKey.matches(digest: digest) else {
             request.principal = Caller.operator(.setting)
@@ -134,17 +159,19 @@ struct Authenticator: Authorizer {
                 keys,
                 on: request.loop
             )
-            guard let known else { throw Self.unauthorized }
+            guard let known else {
+                if let rejection { throw unauthorized(rejection) }
+                throw unauthorized((try? await keys.rejection(ofKeyWith: digest)) ?? .unknownKey)
+            }
             try admit(known)
         }
     }
 
     /// Admits a request that carries the Admin key, as those of Kakao's servers do.
     private func checkKakao(_ request: Request) throws -> PendingCheck? {
-        guard let credential = Credential(request), credential.scheme == .kakaoAK,
-            secrets.value.hasAdminKey(credential.text)
-        else {
-            throw Self.unauthorized
+        let credential = try credential(of: request)
+        guard credential.scheme == .kakaoAK, secrets.value.hasAdminKey(credential.text) else {
+            throw unauthorized(.notAdminKey)
         }
         request.principal = Caller.kakao
         request.exemptsConnection = true
@@ -159,6 +186,18 @@ struct Authenticator: Authorizer {
         request.principal = Caller.kakao
         request.exemptsConnection = true
         return nil
+    }
+
+    /// Returns the credential of a request.
+    ///
+    /// - Throws: ``Problem`` 401.
+    private func credential(of request: Request) throws -> Credential {
+        if let credential = Credential(request) { return credential }
+        throw unauthorized(request[.authorization] == nil ? .missing : .unknownScheme)
+    }
+
+    private func unauthorized(_ reason: CredentialRejection) -> Problem {
+        Self.unauthorized.rejecting(reason, explains: explainsRejections)
     }
 
     private static var kakaoTokenRequired: Problem {

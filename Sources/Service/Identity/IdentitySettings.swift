@@ -22,6 +22,8 @@ package struct IdentitySettings: SettingsGroup {
     package var requestsPerMinutePerUser: Int? = 60
     /// The limit of such requests from each address; `nil` for no limit.
     package var requestsPerMinutePerAddress: Int? = 600
+    /// Whether the detail of a 401 says why the credential is not accepted.
+    package var explainsRejections = false
     var given = Given()
     /// The minimum time between two fetches of an issuer's keys.
     package var keyFetchInterval = Duration.seconds(60)
@@ -125,6 +127,12 @@ package struct IdentitySettings: SettingsGroup {
             optional: .path,
             example: "/etc/push-server/keys.json",
             "a file with the JSON Web Key Set, read at start"
+        ),
+        Setting(
+            "identity.explain_rejections",
+            \.explainsRejections,
+            .boolean,
+            "whether the `detail` of a 401 says why the credential is not accepted ([reasons](errors.md#reasons-of-a-401)), as with `push-server dev`; the log and the metrics always do. For tests: strangers learn from it what the server knows"
         ),
     ]
 }

@@ -57,6 +57,7 @@ extension Exposition {
     /// The metrics that appear with the first request of their kind.
     private static let ofRequests: Set = [
         "kakao_push_http_requests_total", "kakao_push_http_request_duration_seconds", "kakao_push_refused_total",
+        "kakao_push_http_rejected_credentials_total",
     ]
     /// The metrics that are present only while the database is available.
     private static let fromDatabase: Set = [

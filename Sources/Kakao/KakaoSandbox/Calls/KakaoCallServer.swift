@@ -214,6 +214,7 @@ struct KakaoCallServer {
             guard let grant = tokens.grant(of: token) else {
                 throw .unauthorized("this access token does not exist")
             }
+            guard !grant.hasExpired else { throw .unauthorized("this access token is already expired") }
             return Caller(userID: grant.userID, accessToken: token, grant: grant)
         }
         // The scheme is case-sensitive.

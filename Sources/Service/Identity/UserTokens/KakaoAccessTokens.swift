@@ -36,7 +36,7 @@ package final class KakaoAccessTokens: Sendable {
     /// The result of verifying a token.
     private enum Verdict: Sendable {
         case user(AuthorizedUser)
-        case refused
+        case refused(CredentialRejection)
         /// Too many unknown tokens wait for their verification.
         case noTurn
         /// The token could not be verified. A retry is possible after `retrySeconds`.
@@ -52,9 +52,11 @@ package final class KakaoAccessTokens: Sendable {
 
     private struct State: Sendable {
         var users = LRUCache<TokenDigest, Entry>(limit: KakaoAccessTokens.maximumEntries)
-        /// When each rejection expires. Separate from `users`, so that a flood of bad tokens does not evict the valid
-        /// ones.
-        var refused = LRUCache<TokenDigest, MonotonicTime>(limit: KakaoAccessTokens.maximumEntries)
+        /// The rejections, and when each expires. Separate from `users`, so that a flood of bad tokens does not evict the
+        /// valid ones.
+        var refused = LRUCache<TokenDigest, (reason: CredentialRejection, end: MonotonicTime)>(
+            limit: KakaoAccessTokens.maximumEntries
+        )
         /// When the tokens of these users were revoked.
         var revoked: [Int64: MonotonicTime] = [:]
         /// The last time at which tokens of any user may have been revoked unnoticed.
@@ -93,7 +95,7 @@ package final class KakaoAccessTokens: Sendable {
         pace = RejectionPace(Self.limits, connections: connections)
     }
 
-    /// Returns the user of a token; `nil` for a token that is invalid, expired or of another app.
+    /// Returns the user of a token, or the reason why it is rejected: it is invalid, expired or of another app.
     ///
     /// - Parameters:
     ///   - digest: The SHA-256 of `token`.
@@ -107,8 +109,8 @@ package final class KakaoAccessTokens: Sendable {
         from network: SocketAddress.Network?,
         _ kakao: KakaoClient,
         on loop: EventLoop
-    ) async throws -> AuthorizedUser? {
-        guard Self.isToken(token) else { return nil }
+    ) async throws -> Result<AuthorizedUser, CredentialRejection> {
+        guard Self.isToken(token) else { return .failure(.malformedToken) }
         var verdict = known(digest)
         if verdict == nil {
             verdict = await verifications.answer(to: digest, on: loop) {
@@ -126,8 +128,8 @@ package final class KakaoAccessTokens: Sendable {
             }
         }
         switch verdict ?? .noTurn {
-        case .user(let user): return user
-        case .refused: return nil
+        case .user(let user): return .success(user)
+        case .refused(let reason): return .failure(reason)
         case .noTurn:
             throw Problem.tooManyRequests("Too many unknown tokens are being verified.", wait: Self.limits.longestWait)
         case .unknown(let seconds): throw Problem.identityUnavailable(retrySeconds: seconds)
@@ -167,8 +169,8 @@ package final class KakaoAccessTokens: Sendable {
                 }
                 state.users.remove(digest)
             }
-            if let end = state.refused.value(digest) {
-                if end > now { return .refused }
+            if let refusal = state.refused.value(digest) {
+                if refusal.end > now { return .refused(refusal.reason) }
                 state.refused.remove(digest)
             }
             return nil
@@ -180,7 +182,8 @@ package final class KakaoAccessTokens: Sendable {
         let asked = MonotonicTime.now
         do throws(KakaoError) {
             let info = try await kakao.call(AccessTokenInfo(), as: .userToken(token))
-            guard info.appID == appID, let userID = info.userID, userID > 0 else { return refuse(digest) }
+            guard info.appID == appID else { return refuse(digest, .anotherApp) }
+            guard let userID = info.userID, userID > 0 else { return refuse(digest, .noUser) }
             let trust = min(.seconds(info.expiresInSeconds), Self.trust)
             return state.withLock { state in
                 // The token was revoked during the call, in unknown order. The next request asks Kakao again.
@@ -189,15 +192,15 @@ package final class KakaoAccessTokens: Sendable {
                 return .user(AuthorizedUser(id: userID, authorizedAt: asked))
             }
         } catch {
-            if error.refusesToken { return refuse(digest) }
+            if let reason = error.tokenRejection { return refuse(digest, reason) }
             let delay = pace.pause(after: error) ?? error.retryAfter
             return .unknown(retrySeconds: max(1, delay?.components.seconds ?? Self.retrySeconds))
         }
     }
 
-    private func refuse(_ digest: TokenDigest) -> Verdict {
-        state.withLock { $0.refused.set(.now + Self.refusalTime, for: digest) }
-        return .refused
+    private func refuse(_ digest: TokenDigest, _ reason: CredentialRejection) -> Verdict {
+        state.withLock { $0.refused.set((reason, .now + Self.refusalTime), for: digest) }
+        return .refused(reason)
     }
 
     /// Returns whether a text can be sent as a bearer token (RFC 6750 §2.1) and has a plausible length.
@@ -212,13 +215,6 @@ package final class KakaoAccessTokens: Sendable {
                 default: false
                 }
             }
-    }
-}
-
-extension KakaoError {
-    /// Whether Kakao itself rejects the access token as invalid or malformed. A gateway's 401 does not count.
-    fileprivate var refusesToken: Bool {
-        code == .invalidCredential || code == .invalidParameter
     }
 }
 

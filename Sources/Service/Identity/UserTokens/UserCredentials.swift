@@ -100,7 +100,7 @@ package final class UserCredentials: Sendable {
     /// Whether any kind of token is accepted.
     var isAccepted: Bool { accessTokens != nil || !verifiers.isEmpty }
 
-    /// Returns the user of a token; `nil` if the token is invalid, expired or of a kind that is not accepted.
+    /// Returns the user of a token, or the reason why the token is rejected.
     ///
     /// - Parameters:
     ///   - network: The network of the caller; `nil` for a token of ``verifiedUser(of:)``.
@@ -114,17 +114,20 @@ package final class UserCredentials: Sendable {
         _ kakao: KakaoClient,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> AuthorizedUser? {
-        let user: AuthorizedUser? =
+    ) async throws -> Result<AuthorizedUser, CredentialRejection> {
+        let user: Result<AuthorizedUser, CredentialRejection> =
             // Kakao's access tokens are not JSON Web Tokens. A JSON Web Token is never sent to Kakao: it may be another
             // issuer's.
             if JSONWebToken.isLike(token) {
                 try await user(ofJSONWebToken: token, client, on: loop)
             } else {
-                try await accessTokens?.user(of: token, digest, from: network, kakao, on: loop)
+                try await accessTokens?.user(of: token, digest, from: network, kakao, on: loop) ?? .failure(.tokensOff)
             }
         verified.withLock { verified in
-            if let user { verified.set(user.id, for: digest) } else { verified.remove(digest) }
+            switch user {
+            case .success(let user): verified.set(user.id, for: digest)
+            case .failure: verified.remove(digest)
+            }
         }
         return user
     }
@@ -133,13 +136,14 @@ package final class UserCredentials: Sendable {
         ofJSONWebToken text: String,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> AuthorizedUser? {
-        guard !verifiers.isEmpty, let token = JSONWebToken(text, .credential), let issuer = token.claims["iss"]?.string
-        else { return nil }
+    ) async throws -> Result<AuthorizedUser, CredentialRejection> {
+        guard !verifiers.isEmpty else { return .failure(.tokensOff) }
+        guard let token = JSONWebToken(text, .credential) else { return .failure(.malformedToken) }
+        guard let issuer = token.claims["iss"]?.string, let verifier = verifiers.first(where: { $0.issuer == issuer })
+        else { return .failure(.unknownIssuer) }
         let now = MonotonicTime.now
         do {
-            let userID = try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
-            return userID.map { AuthorizedUser(id: $0, authorizedAt: now) }
+            return try await verifier.verify(token, client, on: loop).map { AuthorizedUser(id: $0, authorizedAt: now) }
         } catch {
             throw error.problem
         }

@@ -96,6 +96,7 @@ extension Problem {
                     "Kakao rejected the access token\(words). The user must log in again.",
                     headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
                 )
+                reason = error.tokenRejection?.rawValue
                 setConsentURL(consentURL([]))
             case (.consent, _):
                 self.init(
