@@ -22,6 +22,8 @@ struct Authenticator: Authorizer {
     /// Whether operator keys are accepted. The public port beside a port for operators rejects valid ones like unknown
     /// ones.
     let admitsOperators: Bool
+    /// The addresses of the service's backends: see ``isTrusted(_:)``.
+    let trustedAddresses: TrustedProxies
     /// Whether the detail of a 401 says why the credential is not accepted.
     let explainsRejections: Bool
 
@@ -75,6 +77,9 @@ struct Authenticator: Authorizer {
     /// an accepted token as `Bearer TOKEN`. Requests of users are limited by user; those with tokens that this server has not
     /// verified before also by address, before any work is spent on them. Requests of operators are not limited.
     ///
+    /// A backend sends the requests of many users from one address. No limit by address applies to it if it has a trusted
+    /// address, or adds an operator key with the scope `user-calls`.
+    ///
     /// - Parameter acceptsAnyToken: Whether tokens other than access tokens of Kakao Login are accepted.
     private func checkUser(_ request: Request, or scope: Scope, acceptsAnyToken: Bool) throws -> PendingCheck? {
         let credential = try credential(of: request)
@@ -88,8 +93,43 @@ struct Authenticator: Authorizer {
         guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else {
             throw Self.kakaoTokenRequired.rejecting(.notAccessToken, explains: explainsRejections)
         }
+        guard let key = request[.operatorKey] else {
+            return try checkToken(credential.text, sha256, or: scope, of: request, isBackend: isTrusted(request))
+        }
+        @Sendable func checkToken() throws -> PendingCheck? {
+            try self.checkToken(credential.text, sha256, or: scope, of: request, isBackend: true)
+        }
+        guard let pending = try checkKey(SHA256Digest.of(key), .all([.userCalls]), of: request) else {
+            return try checkToken()
+        }
+        return {
+            try await pending()
+            try await checkToken()?()
+        }
+    }
+
+    /// Returns whether a request comes from a backend of the service: the address of the peer, or the one that a trusted proxy
+    /// reports. A proxy that reports no address is none of them, since the request may be anyone's.
+    private func isTrusted(_ request: Request) -> Bool {
+        let isReported = !request.isForwarded || request.clientAddress != request.remoteAddress
+        return isReported && trustedAddresses.contains(request.clientAddress)
+    }
+
+    /// Admits a request with an accepted token of a user.
+    ///
+    /// - Parameters:
+    ///   - sha256: The SHA-256 of `token`.
+    ///   - scope: The scope that a key in place of the token needs.
+    ///   - isBackend: Whether a backend of the service sends the request, so that its address is not limited.
+    private func checkToken(
+        _ token: String,
+        _ sha256: [UInt8],
+        or scope: Scope,
+        of request: Request,
+        isBackend: Bool
+    ) throws -> PendingCheck? {
         let digest = TokenDigest(sha256)
-        if let user = users.cachedUser(of: credential.text, digest) {
+        if let user = users.cachedUser(of: token, digest) {
             try limits.chargeUser(user.id)
             request.principal = Caller.user(user)
             return nil
@@ -102,14 +142,15 @@ struct Authenticator: Authorizer {
         let verifiedUser = users.verifiedUser(of: digest)
         if let verifiedUser {
             try limits.chargeUser(verifiedUser)
-        } else {
+        } else if !isBackend {
             try limits.chargeAddress(of: request)
         }
         return {
             let outcome = try await users.user(
-                of: credential.text,
+                of: token,
                 digest,
                 from: verifiedUser == nil ? request.clientAddress.network : nil,
+                isBackend: isBackend,
                 kakao,
                 client,
                 on: request.loop

@@ -100,6 +100,7 @@ package final class KakaoAccessTokens: Sendable {
     /// - Parameters:
     ///   - digest: The SHA-256 of `token`.
     ///   - network: The network of the caller; `nil` for a token that was verified before: see ``RejectionPace``.
+    ///   - isBackend: Whether the caller is a backend of the service.
     ///   - kakao: The API client of `loop`.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when Kakao cannot verify the token now, 429 when too many unknown tokens are sent.
@@ -107,6 +108,7 @@ package final class KakaoAccessTokens: Sendable {
         of token: String,
         _ digest: TokenDigest,
         from network: SocketAddress.Network?,
+        isBackend: Bool,
         _ kakao: KakaoClient,
         on loop: EventLoop
     ) async throws -> Result<AuthorizedUser, CredentialRejection> {
@@ -116,14 +118,14 @@ package final class KakaoAccessTokens: Sendable {
             verdict = await verifications.answer(to: digest, on: loop) {
                 // An earlier call may have ended between the look-up and this call.
                 if let verdict = self.known(digest) { return verdict }
-                switch await self.pace.acquire(network, on: loop) {
+                switch await self.pace.acquire(network, isBackend: isBackend, on: loop) {
                 case .none: return .noTurn
                 case .paused(let pause): return .unknown(retrySeconds: pause.components.seconds + 1)
                 case .granted: break
                 }
                 let verdict = await self.verify(token, digest, kakao)
                 let isRejected = if case .refused = verdict { true } else { false }
-                self.pace.release(network, isRejected: isRejected, on: loop)
+                self.pace.release(network, isBackend: isBackend, isRejected: isRejected, on: loop)
                 return verdict
             }
         }

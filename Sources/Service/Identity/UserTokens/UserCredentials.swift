@@ -104,6 +104,7 @@ package final class UserCredentials: Sendable {
     ///
     /// - Parameters:
     ///   - network: The network of the caller; `nil` for a token of ``verifiedUser(of:)``.
+    ///   - isBackend: Whether the caller is a backend of the service, which sends the tokens of many users.
     ///   - kakao: The API client of `loop`. `client` belongs to the same event loop.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when the token cannot be verified now, 429 when too many unknown tokens are sent.
@@ -111,6 +112,7 @@ package final class UserCredentials: Sendable {
         of token: String,
         _ digest: TokenDigest,
         from network: SocketAddress.Network?,
+        isBackend: Bool,
         _ kakao: KakaoClient,
         _ client: HTTPClient,
         on loop: EventLoop
@@ -121,7 +123,14 @@ package final class UserCredentials: Sendable {
             if JSONWebToken.isLike(token) {
                 try await user(ofJSONWebToken: token, client, on: loop)
             } else {
-                try await accessTokens?.user(of: token, digest, from: network, kakao, on: loop) ?? .failure(.tokensOff)
+                try await accessTokens?.user(
+                    of: token,
+                    digest,
+                    from: network,
+                    isBackend: isBackend,
+                    kakao,
+                    on: loop
+                ) ?? .failure(.tokensOff)
             }
         verified.withLock { verified in
             switch user {
