@@ -231,7 +231,7 @@ struct KakaoRelayRoutes: RouteCollection {
         if operation.needsAppKey { return .known(.appKey, userID: nil) }
         guard operation.isOfUser else { return .known(.adminKey, userID: nil) }
         let target = try call.kakaoTarget()
-        guard operation.credentials.contains(target.credential.kind) else { return .account(target.userID) }
+        if case .named(let userID) = target, !operation.credentials.contains(.adminKeyForUser) { return .account(userID) }
         return .known(target.credential, userID: target.userID)
     }
 
@@ -277,7 +277,8 @@ extension KakaoOperation {
             case .talk, .story: .talk
             case .sharing: .sharing
             }
-        return credentials.contains(.userToken) ? .kakaoUser(scope) : .operator(scope)
+        return credentials.contains(.userToken)
+            ? .kakaoUser(scope, admitsUnlinked: admitsUnlinked) : .operator(scope)
     }
 
     fileprivate var targetFields: [any FieldDeclaration] {
@@ -290,7 +291,7 @@ extension KakaoOperation {
     /// A change is recorded by its handler, since the user may be named in a form with files.
     fileprivate var auditing: Auditing {
         if isChange { return .handler }
-        if isOfUser { return .lookup { .user(try $0.kakaoTarget().userID) } }
+        if isOfUser { return .lookup { try $0.kakaoTarget().auditSubject } }
         guard Call.self is RetrieveAppUsers.Type else { return .none }
         return .lookup { call in
             .users((try? RetrieveAppUsers.operation.parameters.read(call.fields))?.targetIDs ?? [])

@@ -84,7 +84,7 @@ package final class KakaoSandbox: Sendable {
         loginControl = LoginControl(settings: settings, users: users, tokens: tokens, signingKeys: signingKeys)
         PushCalls(settings: settings, ledger: ledger, feedback: feedback).add(to: &calls)
         SharingCalls(settings: settings, uploads: imageUploads).add(to: &calls)
-        LoginCalls(signingKeys: signingKeys, issuer: loginControl.issuer).add(to: &calls)
+        LoginCalls(settings: settings, users: users, signingKeys: signingKeys, issuer: loginControl.issuer).add(to: &calls)
         AuthorizationEndpoint(settings: settings, users: users, tokens: tokens).add(to: &calls)
         TokenEndpoint(settings: settings, users: users, tokens: tokens, loginControl: loginControl).add(to: &calls)
         UserCalls(settings: settings, users: users, tokens: tokens, url: loginControl.issuer).add(to: &calls)

@@ -42,6 +42,11 @@ extension ProblemKind {
         "another-user",
         "A user's token was sent with another user's id."
     )
+    package static let userNotLinked = ProblemKind(
+        .badRequest,
+        "user-not-linked",
+        "The user has logged in, and is not linked to the app: the user has to sign up first."
+    )
     package static let notConfigured = ProblemKind(
         .conflict,
         "not-configured",

@@ -37,8 +37,9 @@ struct Authenticator: Authorizer {
         case .operator(let scopes): { try checkOperator($0, .all(scopes)) }
         case .operatorWithAny(let scopes): { try checkOperator($0, .any(scopes)) }
         case .monitoring: { try monitoring.check($0) { try checkOperator($0, .all([.read])) } }
-        case .device: { try checkUser($0, or: .devices, acceptsAnyToken: true) }
-        case .kakaoUser(let scope): { try checkUser($0, or: scope, acceptsAnyToken: false) }
+        case .device: { try checkUser($0, UserAccess(scope: .devices, acceptsAnyToken: true)) }
+        case .kakaoUser(let scope, let admitsUnlinked):
+            { try checkUser($0, UserAccess(scope: scope, admitsUnlinked: admitsUnlinked)) }
         case .kakao: { try checkKakao($0) }
         case .kakaoAddress: { try checkAddress($0) }
         }
@@ -73,31 +74,39 @@ struct Authenticator: Authorizer {
         return try checkKey(SHA256Digest.of(credential.text), scopes, or: isToken ? .userToken : nil, of: request)
     }
 
+    /// The access to an operation on a user.
+    private struct UserAccess {
+        /// The scope of an operator's key.
+        let scope: Scope
+        /// Whether tokens other than access tokens of Kakao Login are accepted.
+        var acceptsAnyToken = false
+        /// Whether a user may call who is not linked to the app yet.
+        var admitsUnlinked = false
+    }
+
     /// Authenticates the caller of an operation on a user: an operator whose key has a scope, or a user's app that sends
     /// an accepted token as `Bearer TOKEN`. Requests of users are limited by user; those with tokens that this server has not
     /// verified before also by address, before any work is spent on them. Requests of operators are not limited.
     ///
     /// A backend sends the requests of many users from one address. No limit by address applies to it if it has a trusted
     /// address, or adds an operator key with the scope `user-calls`.
-    ///
-    /// - Parameter acceptsAnyToken: Whether tokens other than access tokens of Kakao Login are accepted.
-    private func checkUser(_ request: Request, or scope: Scope, acceptsAnyToken: Bool) throws -> PendingCheck? {
+    private func checkUser(_ request: Request, _ access: UserAccess) throws -> PendingCheck? {
         let credential = try credential(of: request)
         let sha256 = SHA256Digest.of(credential.text)
         guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
             !secrets.value.operatorKey.matches(digest: sha256)
         else {
             let isToken = !users.isAccepted && JSONWebToken.isLike(credential.text)
-            return try checkKey(sha256, .all([scope]), or: isToken ? .tokensOff : nil, of: request)
+            return try checkKey(sha256, .all([access.scope]), or: isToken ? .tokensOff : nil, of: request)
         }
-        guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else {
+        guard access.acceptsAnyToken || !JSONWebToken.isLike(credential.text) else {
             throw Self.kakaoTokenRequired.rejecting(.notAccessToken, explains: explainsRejections)
         }
         guard let key = request[.operatorKey] else {
-            return try checkToken(credential.text, sha256, or: scope, of: request, isBackend: isTrusted(request))
+            return try checkToken(credential.text, sha256, access, of: request, isBackend: isTrusted(request))
         }
         @Sendable func checkToken() throws -> PendingCheck? {
-            try self.checkToken(credential.text, sha256, or: scope, of: request, isBackend: true)
+            try self.checkToken(credential.text, sha256, access, of: request, isBackend: true)
         }
         guard let pending = try checkKey(SHA256Digest.of(key), .all([.userCalls]), of: request) else {
             return try checkToken()
@@ -119,46 +128,50 @@ struct Authenticator: Authorizer {
     ///
     /// - Parameters:
     ///   - sha256: The SHA-256 of `token`.
-    ///   - scope: The scope that a key in place of the token needs.
     ///   - isBackend: Whether a backend of the service sends the request, so that its address is not limited.
     private func checkToken(
         _ token: String,
         _ sha256: [UInt8],
-        or scope: Scope,
+        _ access: UserAccess,
         of request: Request,
         isBackend: Bool
     ) throws -> PendingCheck? {
         let digest = TokenDigest(sha256)
         if let user = users.cachedUser(of: token, digest) {
-            try limits.chargeUser(user.id)
+            try limits.charge(.user(user.id))
             request.principal = Caller.user(user)
             return nil
         }
         // Kakao is not asked about its own keys.
         guard secrets.value.rejection(ofKeyWith: sha256) == nil else {
-            return try checkKey(sha256, .all([scope]), of: request)
+            return try checkKey(sha256, .all([access.scope]), of: request)
         }
         // Strangers who send invented tokens from this address must not keep its users out.
-        let verifiedUser = users.verifiedUser(of: digest)
-        if let verifiedUser {
-            try limits.chargeUser(verifiedUser)
+        let knownPayer = users.verifiedPayer(of: digest)
+        if let knownPayer {
+            try limits.charge(knownPayer)
         } else if !isBackend {
             try limits.chargeAddress(of: request)
         }
         return {
-            let outcome = try await users.user(
+            let outcome = try await users.holder(
                 of: token,
                 digest,
-                from: verifiedUser == nil ? request.clientAddress.network : nil,
+                from: knownPayer == nil ? request.clientAddress.network : nil,
                 isBackend: isBackend,
                 kakao,
                 client,
                 on: request.loop
             )
             switch outcome {
-            case .success(let user):
-                if verifiedUser != user.id { try limits.chargeUser(user.id) }
-                request.principal = Caller.user(user)
+            case .success(let holder):
+                let payer = holder.payer(digest)
+                if knownPayer != payer { try limits.charge(payer) }
+                switch holder {
+                case .user(let user): request.principal = Caller.user(user)
+                case .unlinked where access.admitsUnlinked: request.principal = Caller.unlinkedUser
+                case .unlinked: throw Self.userNotLinked
+                }
             case .failure(let reason):
                 throw unauthorized(reason)
             }
@@ -246,6 +259,16 @@ struct Authenticator: Authorizer {
             of: .unauthorized,
             "This call needs an access token of Kakao Login. Send it as Authorization: Bearer TOKEN.",
             headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+        )
+    }
+
+    /// The problem of a user who is not linked to the app yet, with Kakao's code for it.
+    private static var userNotLinked: Problem {
+        Problem(
+            ProblemKind.userNotLinked.status,
+            code: KakaoErrorCode.userNotLinked.rawValue,
+            kind: ProblemKind.userNotLinked.name,
+            "The user has logged in, and is not linked to the app. Sign the user up with POST /v1/user/signup."
         )
     }
 

@@ -138,7 +138,7 @@ extension Access {
         case .operatorWithAny(let scopes): scopes.map { requirement(.operatorKey, [$0]) }
         case .monitoring: [requirement(.operatorKey, [.read])]
         case .device: [requirement(.operatorKey, [.devices])] + user(.userToken)
-        case .kakaoUser(let scope): [requirement(.operatorKey, [scope])] + user(.kakaoToken)
+        case .kakaoUser(let scope, _): [requirement(.operatorKey, [scope])] + user(.kakaoToken)
         case .kakao: [requirement(.adminKey)]
         }
     }

@@ -36,6 +36,9 @@ package final class KakaoAccessTokens: Sendable {
     /// The result of verifying a token.
     private enum Verdict: Sendable {
         case user(AuthorizedUser)
+        /// The token is valid, and its user has no id, as was so when Kakao was asked. It is not cached: the user is about to
+        /// sign up.
+        case unlinked(asked: MonotonicTime)
         case refused(CredentialRejection)
         /// Too many unknown tokens wait for their verification.
         case noTurn
@@ -104,18 +107,19 @@ package final class KakaoAccessTokens: Sendable {
     ///   - kakao: The API client of `loop`.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when Kakao cannot verify the token now, 429 when too many unknown tokens are sent.
-    func user(
+    func holder(
         of token: String,
         _ digest: TokenDigest,
         from network: SocketAddress.Network?,
         isBackend: Bool,
         _ kakao: KakaoClient,
         on loop: EventLoop
-    ) async throws -> Result<AuthorizedUser, CredentialRejection> {
+    ) async throws -> Result<TokenHolder, CredentialRejection> {
         guard Self.isToken(token) else { return .failure(.malformedToken) }
+        let arrival = MonotonicTime.now
         var verdict = known(digest)
-        if verdict == nil {
-            verdict = await verifications.answer(to: digest, on: loop) {
+        while verdict == nil {
+            let answer = await verifications.answer(to: digest, on: loop) {
                 // An earlier call may have ended between the look-up and this call.
                 if let verdict = self.known(digest) { return verdict }
                 switch await self.pace.acquire(network, isBackend: isBackend, on: loop) {
@@ -128,9 +132,13 @@ package final class KakaoAccessTokens: Sendable {
                 self.pace.release(network, isBackend: isBackend, isRejected: isRejected, on: loop)
                 return verdict
             }
+            // That look-up began before this request arrived, and the user may have signed up since. The next one begins later.
+            if case .unlinked(let asked) = answer, asked < arrival { continue }
+            verdict = answer ?? .noTurn
         }
         switch verdict ?? .noTurn {
-        case .user(let user): return .success(user)
+        case .user(let user): return .success(.user(user))
+        case .unlinked: return .success(.unlinked)
         case .refused(let reason): return .failure(reason)
         case .noTurn:
             throw Problem.tooManyRequests("Too many unknown tokens are being verified.", wait: Self.limits.longestWait)
@@ -183,9 +191,9 @@ package final class KakaoAccessTokens: Sendable {
     private func verify(_ token: String, _ digest: TokenDigest, _ kakao: KakaoClient) async -> Verdict {
         let asked = MonotonicTime.now
         do throws(KakaoError) {
-            let info = try await kakao.call(AccessTokenInfo(), as: .userToken(token))
+            let info = try await kakao.holder(of: token, in: appID)
             guard info.appID == appID else { return refuse(digest, .anotherApp) }
-            guard let userID = info.userID, userID > 0 else { return refuse(digest, .noUser) }
+            guard let userID = info.userID else { return .unlinked(asked: asked) }
             let trust = min(.seconds(info.expiresInSeconds), Self.trust)
             return state.withLock { state in
                 // The token was revoked during the call, in unknown order. The next request asks Kakao again.

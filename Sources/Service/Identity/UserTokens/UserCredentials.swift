@@ -11,6 +11,23 @@ package import Postgres
 import Runtime
 import Settings
 
+/// The user of a valid token.
+enum TokenHolder: Sendable {
+    case user(AuthorizedUser)
+    /// A user who is not linked to the app yet: ``Caller/unlinkedUser``.
+    case unlinked
+
+    /// Whom the requests with the token count against.
+    ///
+    /// - Parameter digest: The SHA-256 of the token.
+    func payer(_ digest: TokenDigest) -> Payer {
+        switch self {
+        case .user(let user): .user(user.id)
+        case .unlinked: .token(digest)
+        }
+    }
+}
+
 /// The kinds of bearer token accepted from users, as enabled in the settings. Shared by all event loops.
 package final class UserCredentials: Sendable {
     /// The verifier of Kakao's tokens for the app's keys, ID tokens and account events alike; `nil` without such a key.
@@ -22,7 +39,7 @@ package final class UserCredentials: Sendable {
     private static let maximumVerified = 65_536
     /// The users of tokens that were valid when they were last verified. Nothing follows from that but who pays for the next
     /// verification: the user, and not an address that the user may share with strangers.
-    private let verified = Locked(LRUCache<TokenDigest, Int64>(limit: maximumVerified))
+    private let verified = Locked(LRUCache<TokenDigest, Payer>(limit: maximumVerified))
 
     /// - Throws: ``SettingsError`` for an unusable file of keys.
     init(_ identity: IdentitySettings, _ app: KakaoSettings, logger: Logger) throws {
@@ -103,12 +120,12 @@ package final class UserCredentials: Sendable {
     /// Returns the user of a token, or the reason why the token is rejected.
     ///
     /// - Parameters:
-    ///   - network: The network of the caller; `nil` for a token of ``verifiedUser(of:)``.
+    ///   - network: The network of the caller; `nil` for a token of ``verifiedPayer(of:)``.
     ///   - isBackend: Whether the caller is a backend of the service, which sends the tokens of many users.
     ///   - kakao: The API client of `loop`. `client` belongs to the same event loop.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when the token cannot be verified now, 429 when too many unknown tokens are sent.
-    func user(
+    func holder(
         of token: String,
         _ digest: TokenDigest,
         from network: SocketAddress.Network?,
@@ -116,14 +133,14 @@ package final class UserCredentials: Sendable {
         _ kakao: KakaoClient,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> Result<AuthorizedUser, CredentialRejection> {
-        let user: Result<AuthorizedUser, CredentialRejection> =
+    ) async throws -> Result<TokenHolder, CredentialRejection> {
+        let holder: Result<TokenHolder, CredentialRejection> =
             // Kakao's access tokens are not JSON Web Tokens. A JSON Web Token is never sent to Kakao: it may be another
             // issuer's.
             if JSONWebToken.isLike(token) {
-                try await user(ofJSONWebToken: token, client, on: loop)
+                try await user(ofJSONWebToken: token, client, on: loop).map { .user($0) }
             } else {
-                try await accessTokens?.user(
+                try await accessTokens?.holder(
                     of: token,
                     digest,
                     from: network,
@@ -133,12 +150,12 @@ package final class UserCredentials: Sendable {
                 ) ?? .failure(.tokensOff)
             }
         verified.withLock { verified in
-            switch user {
-            case .success(let user): verified.set(user.id, for: digest)
+            switch holder {
+            case .success(let holder): verified.set(holder.payer(digest), for: digest)
             case .failure: verified.remove(digest)
             }
         }
-        return user
+        return holder
     }
 
     private func user(
@@ -163,8 +180,8 @@ package final class UserCredentials: Sendable {
         JSONWebToken.isLike(token) ? nil : accessTokens?.cachedUser(digest)
     }
 
-    /// Returns the user of a token that was valid when it was last verified. It need not be valid any more.
-    func verifiedUser(of digest: TokenDigest) -> Int64? { verified.withLock { $0.value(digest) } }
+    /// Returns whom a token counts against that was valid when it was last verified. It need not be valid any more.
+    func verifiedPayer(of digest: TokenDigest) -> Payer? { verified.withLock { $0.value(digest) } }
 
     /// Invalidates cached tokens of the user that a notification names; of all users on (re)connection.
     package func receive(_ event: PostgresListener.Event) {
