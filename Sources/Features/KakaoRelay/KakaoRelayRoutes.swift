@@ -231,7 +231,9 @@ struct KakaoRelayRoutes: RouteCollection {
         if operation.needsAppKey { return .known(.appKey, userID: nil) }
         guard operation.isOfUser else { return .known(.adminKey, userID: nil) }
         let target = try call.kakaoTarget()
-        if case .named(let userID) = target, !operation.credentials.contains(.adminKeyForUser) { return .account(userID) }
+        if case .named(let userID) = target, !operation.credentials.contains(.adminKeyForUser) {
+            return .account(userID)
+        }
         return .known(target.credential, userID: target.userID)
     }
 

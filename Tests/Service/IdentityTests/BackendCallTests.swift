@@ -142,7 +142,8 @@ import Testing
 
     @Test("The public port beside a port for operators accepts no key beside a token")
     func publicPort() async throws {
-        try await withKakaoLogin({ $0.operatorPort = 0 }) { service in
+        let adjust = { (settings: inout Settings) in settings.operatorPort = 0 }
+        try await withKakaoLogin(adjust) { service in
             let key = try await Self.makeKey(service)
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             for (url, status) in [(service.server.url, 401), (service.server.operatorURL, 200)] {

@@ -46,9 +46,11 @@ import Testing
         )
     }
 
-    private static func send(_ sample: Sample, _ number: Int, to service: TestService) async throws
-        -> HTTPClientResponse
-    {
+    private static func send(
+        _ sample: Sample,
+        _ number: Int,
+        to service: TestService
+    ) async throws -> HTTPClientResponse {
         let caller = service.api.with(sample.authorization).from("203.0.113.\(number)")
         return sample.path.hasPrefix("/kakao/")
             ? try await caller.post(sample.path, form: ["a": "b"]) : try await caller.get(sample.path)
@@ -162,7 +164,9 @@ import Testing
         }
         try await withService(adjust) { service in
             let phone = TestClient(url: service.server.url)
-            #expect(try await phone.get(Self.device).json?["detail"]?.string == CredentialRejection.publicPort.explanation)
+            #expect(
+                try await phone.get(Self.device).json?["detail"]?.string == CredentialRejection.publicPort.explanation
+            )
             let token = TestSigner.hs256(["iss": "a"], secret: [1])
             let answer = try await phone.with("Bearer \(token)").get(Self.device)
             #expect(answer.json?["detail"]?.string == CredentialRejection.tokensOff.explanation)

@@ -159,7 +159,9 @@ extension KakaoCallServer {
         _ handle: @escaping @Sendable (Call, inout AppUsers.User, Caller) throws(KakaoRefusal) -> Call.Answer
     ) {
         on(Call.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller, beforeSignUp: beforeSignUp) { user throws(KakaoRefusal) in try handle(call, &user, caller) }
+            try users.withUser(of: caller, beforeSignUp: beforeSignUp) { user throws(KakaoRefusal) in
+                try handle(call, &user, caller)
+            }
         }
     }
 }
