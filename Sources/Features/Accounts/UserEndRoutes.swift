@@ -19,7 +19,7 @@ struct UserEndRoutes: RouteCollection {
         _ id: String,
         _: Call.Type,
         _ summary: String,
-        answers: [Answer] = []
+        headers: [Answer.Header] = []
     ) -> OperationDeclaration where Call.Answer == UserIDAnswer {
         OperationDeclaration(
             id,
@@ -30,7 +30,7 @@ struct UserEndRoutes: RouteCollection {
             body: .fields(KakaoTarget.fields),
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
-            answers: [.json(.ok, schema, "The user.")] + answers,
+            answers: [.json(.ok, schema, "The user.", headers: headers)],
             problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .loginRequired],
             auditing: .kept { .user(try $0.kakaoTarget().userID) }
         )
@@ -40,8 +40,8 @@ struct UserEndRoutes: RouteCollection {
     private static let schema = UnlinkUser.operation.answer.schema ?? .object
 
     /// Returns the response with Kakao's answer.
-    private static func response(_ userID: Int64, _ status: HTTPResponse.Status = .ok) -> Response {
-        .json(UnlinkUser.operation.answer.encode(UserIDAnswer(userID: userID)), status: status)
+    private static func response(_ userID: Int64) -> Response {
+        .json(UnlinkUser.operation.answer.encode(UserIDAnswer(userID: userID)))
     }
 
     // MARK: Logout
@@ -75,7 +75,7 @@ struct UserEndRoutes: RouteCollection {
             "unlinkUser",
             UnlinkUser.self,
             "Unlinks a user at Kakao, deletes the tokens of the account, and withdraws the devices.",
-            answers: [.json(.accepted, schema, "Stored here; the call to Kakao is pending.")]
+            headers: [.state]
         ),
         handler: unlink
     )
@@ -87,7 +87,8 @@ struct UserEndRoutes: RouteCollection {
         return try await call.request.uninterrupted {
             if case .caller = target, try await unlinkCaller(target) { return Self.response(target.userID) }
             let isDone = try await unlinker.unlink(target.userID)
-            return Self.response(target.userID, isDone ? .ok : .accepted)
+            let response = Self.response(target.userID)
+            return isDone ? response : response.withPendingState()
         }
     }
 
