@@ -128,6 +128,9 @@ extension HTTPClientResponse {
     /// Whether a call in Kakao's format is accepted and stored, while the call to Kakao is pending.
     package var isPending: Bool { status == 200 && headerFields[.state] == "pending" }
 
+    /// Who has answered a relayed call, or caused a problem.
+    package var answerer: String? { headerFields[.answeredBy] }
+
     /// The field that a problem names.
     package var field: String? { json?["field"]?.string }
 }

@@ -31,7 +31,7 @@ struct UserEndRoutes: RouteCollection {
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
             answers: [.json(.ok, schema, "The user.", headers: headers)],
-            problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .loginRequired],
+            problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .serverRefused, .loginRequired],
             auditing: .kept { .user(try $0.kakaoTarget().userID) }
         )
     }

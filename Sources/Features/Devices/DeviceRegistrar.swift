@@ -81,7 +81,7 @@ struct DeviceRegistrar: Sendable {
                 for waiting in pending { try await postpone(waiting) }
                 return nil
             case .rejected(let error):
-                throw Problem.rejected(error)
+                throw Problem.refusedByKakao("the registration", error)
             }
         }
         return nil
@@ -256,14 +256,4 @@ extension DeviceRegistrar {
 
 extension ProblemKind {
     static let conflict = ProblemKind(.conflict, "conflict", "A concurrent request has changed the object.")
-}
-
-extension Problem {
-    /// Returns the problem for a registration that Kakao rejects, with Kakao's error text.
-    fileprivate static func rejected(_ error: KakaoError) -> Problem {
-        guard case .refused(let status, let code, let message) = error.kind else {
-            return Problem(of: .badGateway, "The call to Kakao failed.")
-        }
-        return .refusedByKakao("the registration", status: status, code, message)
-    }
 }

@@ -42,7 +42,7 @@ struct KakaoDeviceRoutes: RouteCollection {
                     .ok,
                     .integer(-1...Int64.max),
                     "The days until the token expires; -1 for never. While the call to Kakao is pending, the lifetime that Kakao last gave.",
-                    headers: [.state]
+                    headers: [.state, .answeredBy]
                 )
             ],
             problems: DeviceRegistrar.problems
@@ -53,11 +53,13 @@ struct KakaoDeviceRoutes: RouteCollection {
     /// pending is accepted, too, and expected to last as long as Kakao's last one.
     private func register(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
         let registration = try DeviceRegistration(call, Self.key(call, pushType))
-        if let lifetime = try await registrar.register(registration) { return Self.response(lifetime) }
+        if let lifetime = try await registrar.register(registration) { return Self.response(lifetime, .answeredByKakao) }
         return Self.response(registrar.lifetimes.lifetime(of: registration.key.pushType)).withPendingState()
     }
 
-    private static func response(_ lifetime: TokenLifetime) -> Response { .json(Array(String(lifetime.days).utf8)) }
+    private static func response(_ lifetime: TokenLifetime, _ headerFields: HTTPFields = HTTPFields()) -> Response {
+        .json(Array(String(lifetime.days).utf8), headerFields: headerFields)
+    }
 
     // MARK: Listing
 
@@ -80,7 +82,7 @@ struct KakaoDeviceRoutes: RouteCollection {
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
             answers: [.tokens(version)],
-            problems: [.kakaoUnavailable, .badGateway],
+            problems: [.kakaoUnavailable, .badGateway, .serverRefused],
             auditing: .lookup { .users(try userIDs($0)) }
         ) { routes in { try await routes.tokens($0, version) } }
     }
@@ -152,14 +154,14 @@ struct KakaoDeviceRoutes: RouteCollection {
             body: .fields([Call.uuid, deviceID, pushType]),
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
-            answers: [.empty(.ok, "The device is removed.", headers: [.state])]
+            answers: [.empty(.ok, "The device is removed.", headers: [.state, .answeredBy])]
         ) { routes in { try await routes.deregister($0, pushType) } }
     }
 
     /// Withdraws a device. Responds with an empty body, also while the call to Kakao is pending.
     private func deregister(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
         let isDeregistered = try await registrar.withdraw(Self.key(call, pushType), by: call.caller.keyName)
-        return isDeregistered ? .json([]) : Response.json([]).withPendingState()
+        return isDeregistered ? .json([], headerFields: .answeredByKakao) : Response.json([]).withPendingState()
     }
 
     private static func key(_ call: Call, _ pushType: Field<PushType>) throws -> DeviceKey {

@@ -47,7 +47,7 @@ extension Call {
             return .caller(user.id, token: credential.text)
         }
         guard let target else {
-            throw Problem.field(KakaoTarget.id.name, "the id of the user, with target_id_type=user_id")
+            throw Problem.field(KakaoTarget.id.name, "the id of the user, with target_id_type=user_id", isMissing: true)
         }
         return .named(target)
     }

@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test(
-        "A registration that Kakao rejects fails with Kakao's code and without the token, and the device is deleted"
+        "A registration that Kakao rejects fails with Kakao's code and words, without the token, and the device is deleted"
     )
     func refused() async throws {
         try await withService { service in
@@ -196,7 +196,9 @@ import Testing
             #expect(answer.headerFields[.contentType] == "application/problem+json")
             #expect(answer.json?["code"] == -2)
             #expect(answer.json?["type"] == "urn:kakao-push-server:error:refused-by-kakao")
-            #expect(answer.json?["msg"]?.string?.contains("Invalid Kpusher Param") == true)
+            let message = "[app] Invalid Kpusher Param. ( appName=app, uid=1, did=phone, pushType=gcm, pushToken=*** )"
+            #expect(answer.json?["msg"]?.string == message)
+            #expect(answer.answerer == "kakao")
             #expect(!answer.text.contains(token))
             #expect(!answer.text.contains("0123456789abcdef"))
             try await eventually("the device is deleted") { try await service.database.count("devices") == 0 }

@@ -86,7 +86,7 @@ struct TicketRoutes: RouteCollection {
         maximumBodyBytes: RequestSize.small,
         answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
         problems: [
-            .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .kakaoUnavailable,
+            .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .serverRefused, .kakaoUnavailable,
             .outcomeUnknown, .identityUnavailable,
         ],
         auditing: .handler,

@@ -218,7 +218,7 @@ package final class KakaoAccessTokens: Sendable {
 extension KakaoError {
     /// Whether Kakao itself rejects the access token as invalid or malformed. A gateway's 401 does not count.
     fileprivate var refusesToken: Bool {
-        code == .invalidCredential || code == .invalidParameter
+        code == .invalidCredential && !refusesAddress || code == .invalidParameter
     }
 }
 
