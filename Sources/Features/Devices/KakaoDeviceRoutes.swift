@@ -53,7 +53,9 @@ struct KakaoDeviceRoutes: RouteCollection {
     /// pending is accepted, too, and expected to last as long as Kakao's last one.
     private func register(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
         let registration = try DeviceRegistration(call, Self.key(call, pushType))
-        if let lifetime = try await registrar.register(registration) { return Self.response(lifetime, .answeredByKakao) }
+        if let lifetime = try await registrar.register(registration) {
+            return Self.response(lifetime, .answeredByKakao)
+        }
         return Self.response(registrar.lifetimes.lifetime(of: registration.key.pushType)).withPendingState()
     }
 

@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    @Test("While Kakao is unavailable, an unlink in Kakao's format has Kakao's status and body, and says that it is pending")
+    @Test("While Kakao is unavailable, an unlink in Kakao's format is answered as by Kakao, and marked as pending")
     func unlinkLaterAsKakao() async throws {
         try await withAccounts { service in
             _ = try await service.logIn(7)

@@ -38,10 +38,8 @@ import Testing
     func lastLifetime(version: String) async throws {
         var sandbox = KakaoSandboxSettings()
         sandbox.tokenLifetimeDays = 12
-        try await withService(
-            { $0.devices.tokenLifetimeDays = 21 },
-            sandbox: sandbox
-        ) { service in
+        let adjust = { (settings: inout Settings) in settings.devices.tokenLifetimeDays = 21 }
+        try await withService(adjust, sandbox: sandbox) { service in
             let android = version == "v1" ? "gcm" : "fcm"
             #expect(try await service.api.register(1, "token", type: android, version: version).text == "12")
             service.kakao.fail("register", .down)

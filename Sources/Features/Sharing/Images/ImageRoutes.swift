@@ -40,7 +40,8 @@ struct ImageRoutes: RouteCollection {
                 .json(.ok, StoredImage.shape, "The image, whose content was stored already."),
             ],
             problems: [
-                .invalidImage, .imagesFull, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway, .serverRefused,
+                .invalidImage, .imagesFull, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
+                .serverRefused,
                 .notFound,
             ],
             auditing: .handler

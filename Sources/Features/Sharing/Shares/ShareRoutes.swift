@@ -72,7 +72,8 @@ struct ShareRoutes: RouteCollection {
         maximumBodyBytes: RequestSize.small,
         answers: [.json(.created, CreatedShare.shape, "The share.", headers: [.location])],
         problems: [
-            .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway, .serverRefused,
+            .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
+            .serverRefused,
             .tooManyUploads,
         ],
         auditing: .handler,

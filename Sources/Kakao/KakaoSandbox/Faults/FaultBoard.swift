@@ -1,4 +1,5 @@
 import HTTPServer
+import HTTPTypes
 import Locking
 
 /// The active faults, and the number of requests for each path.

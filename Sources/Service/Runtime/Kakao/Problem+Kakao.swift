@@ -63,7 +63,8 @@ extension Problem {
 
     /// The members of problems that have a meaning here, which Kakao's do not replace.
     private static let ownMembers: Set = [
-        "type", "title", "status", "detail", "instance", "code", "msg", "field", "allowed", "consent_url", "kauth_error",
+        "type", "title", "status", "detail", "instance", "code", "msg", "field", "allowed", "consent_url",
+        "kauth_error",
     ]
 
     /// Adds Kakao's text and members, and names Kakao as the one who has answered.

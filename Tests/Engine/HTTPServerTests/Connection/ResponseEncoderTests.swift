@@ -53,7 +53,8 @@ struct ResponseEncoderTests {
     @Test(
         "Each status line has a reason phrase, also that of a status which is only a number",
         arguments: [
-            (200, "OK"), (202, "Accepted"), (401, "Unauthorized"), (422, "Unprocessable Content"), (429, "Too Many Requests"),
+            (200, "OK"), (202, "Accepted"), (401, "Unauthorized"), (422, "Unprocessable Content"),
+            (429, "Too Many Requests"),
             (503, "Service Unavailable"), (507, "Insufficient Storage"),
             // Unregistered.
             (299, "Successful"), (499, "Client Error"), (599, "Server Error"), (999, "Unknown"),
