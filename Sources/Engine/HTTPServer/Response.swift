@@ -49,8 +49,12 @@ package struct Response: Sendable {
     }
 
     /// Returns a response whose body is JSON text.
-    package static func json(_ body: [UInt8], status: HTTPResponse.Status = .ok) -> Response {
-        Response(status, contentType: "application/json;charset=UTF-8", body: body)
+    package static func json(
+        _ body: [UInt8],
+        status: HTTPResponse.Status = .ok,
+        headerFields: HTTPFields = HTTPFields()
+    ) -> Response {
+        Response(status, contentType: "application/json;charset=UTF-8", headerFields: headerFields, body: body)
     }
 
     /// Returns a response whose body is JSON text written in pieces.

@@ -125,7 +125,7 @@ struct AccountRoutes: RouteCollection {
         ]),
         maximumBodyBytes: RequestSize.small,
         answers: [.empty(.noContent, "The tokens are stored.")],
-        problems: [.tokenMismatch, .unlinkPending, .notConfigured, .badGateway, .kakaoUnavailable],
+        problems: [.tokenMismatch, .unlinkPending, .notConfigured, .badGateway, .serverRefused, .kakaoUnavailable],
         auditing: .handler,
         handler: importTokens
     )
@@ -240,7 +240,7 @@ struct AccountRoutes: RouteCollection {
             .empty(.noContent, "The user is unlinked, or was never linked."),
             .pending,
         ],
-        problems: [.refusedByKakao, .badGateway],
+        problems: [.refusedByKakao, .badGateway, .serverRefused],
         auditing: .kept { .user(try $0[userID]) },
         handler: delete
     )

@@ -19,7 +19,7 @@ struct UserEndRoutes: RouteCollection {
         _ id: String,
         _: Call.Type,
         _ summary: String,
-        answers: [Answer] = []
+        headers: [Answer.Header] = []
     ) -> OperationDeclaration where Call.Answer == UserIDAnswer {
         OperationDeclaration(
             id,
@@ -30,8 +30,8 @@ struct UserEndRoutes: RouteCollection {
             body: .fields(KakaoTarget.fields),
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
-            answers: [.json(.ok, schema, "The user.")] + answers,
-            problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .loginRequired],
+            answers: [.json(.ok, schema, "The user.", headers: headers)],
+            problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .serverRefused, .loginRequired],
             auditing: .kept { try $0.kakaoTarget().auditSubject }
         )
     }
@@ -40,8 +40,8 @@ struct UserEndRoutes: RouteCollection {
     private static let schema = UnlinkUser.operation.answer.schema ?? .object
 
     /// Returns the response with Kakao's answer.
-    private static func response(_ userID: Int64, _ status: HTTPResponse.Status = .ok) -> Response {
-        .json(UnlinkUser.operation.answer.encode(UserIDAnswer(userID: userID)), status: status)
+    private static func response(_ userID: Int64) -> Response {
+        .json(UnlinkUser.operation.answer.encode(UserIDAnswer(userID: userID)))
     }
 
     // MARK: Logout
@@ -93,7 +93,7 @@ struct UserEndRoutes: RouteCollection {
             "unlinkUser",
             UnlinkUser.self,
             "Unlinks a user at Kakao, deletes the tokens of the account, and withdraws the devices.",
-            answers: [.json(.accepted, schema, "Stored here; the call to Kakao is pending.")]
+            headers: [.state]
         ),
         handler: unlink
     )
@@ -112,7 +112,8 @@ struct UserEndRoutes: RouteCollection {
                 return Self.response(userID)
             }
             let isDone = try await unlinker.unlink(userID)
-            return Self.response(userID, isDone ? .ok : .accepted)
+            let response = Self.response(userID)
+            return isDone ? response : response.withPendingState()
         }
     }
 

@@ -96,7 +96,7 @@ struct KakaoRelayRoutes: RouteCollection {
         do throws(Record<KakaoCall>.InvalidMember) {
             request = try operation.parameters.read(call.fields)
         } catch {
-            throw Problem.field(error.name, error.allowed)
+            throw Problem.field(error.name, error.allowed, isMissing: error.isMissing)
         }
         if operation.hasTemplate, try call[Self.lint] == nil, let template = call.fields[Self.template] {
             try Problem.requireAccepted(TemplateLinter().findings(in: Array(template.anyText.utf8)))
@@ -318,7 +318,7 @@ extension KakaoOperation {
     fileprivate var lintFields: [any FieldDeclaration] { hasTemplate ? [KakaoRelayRoutes.lint] : [] }
 
     fileprivate var problems: [ProblemKind] {
-        var problems: [ProblemKind] = [.refusedByKakao, .kakaoUnavailable, .badGateway]
+        var problems: [ProblemKind] = [.refusedByKakao, .kakaoUnavailable, .badGateway, .serverRefused]
         if uploadPart != nil { problems.append(.invalidImage) }
         if credentials.contains(.userToken) { problems += [.loginRequired, .consentRequired] }
         if isOfUser, !credentials.contains(.adminKeyForUser) { problems.append(.accountLoginRequired) }
@@ -340,9 +340,9 @@ extension ProblemKind {
 
 extension KakaoAnswer {
     fileprivate var declaration: Answer {
-        guard let schema else { return .empty(.ok, "Kakao has accepted the call.") }
+        guard let schema else { return .empty(.ok, "Kakao has accepted the call.", headers: [.answeredBy]) }
         let json = try? JSONValue(parsing: encode(example))
-        return .json(.ok, json.map { schema.withExample($0) } ?? schema, "Kakao's response.")
+        return .json(.ok, json.map { schema.withExample($0) } ?? schema, "Kakao's response.", headers: [.answeredBy])
     }
 }
 
@@ -353,12 +353,12 @@ extension Record.Member: FieldDeclaration {}
 extension Response {
     /// Creates a response with the status, the media type and the body of Kakao's.
     fileprivate init(relaying response: HTTPClientResponse) {
-        let headerFields = response.headerFields
         self.init(
             HTTPResponse.Status(integerLiteral: response.status),
-            contentType: headerFields[.contentType] ?? "application/json;charset=UTF-8",
+            contentType: response.headerFields[.contentType] ?? "application/json;charset=UTF-8",
+            headerFields: .answeredByKakao,
             body: response.body
         )
-        self.headerFields[.retryAfter] = headerFields[.retryAfter]
+        if let retryAfter = response.headerFields[.retryAfter] { headerFields[.retryAfter] = retryAfter }
     }
 }

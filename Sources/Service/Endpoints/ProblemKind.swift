@@ -107,11 +107,14 @@ extension Problem {
     /// - Parameters:
     ///   - field: The field's name as the caller knows it.
     ///   - allowed: The allowed value, in words that follow "must be".
-    package static func field(_ field: String, _ allowed: String) -> Problem {
-        Problem(
+    ///   - isMissing: Whether the field is absent, for which Kakao has words of its own.
+    package static func field(_ field: String, _ allowed: String, isMissing: Bool = false) -> Problem {
+        var problem = Problem(
             of: .invalidField,
             "\(field) must be \(allowed).",
             members: ["field": .string(field), "allowed": .string(allowed)]
         )
+        if isMissing { problem.message = "The Parameter [\(field)] cannot be null." }
+        return problem
     }
 }

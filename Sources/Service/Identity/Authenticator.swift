@@ -257,8 +257,7 @@ struct Authenticator: Authorizer {
     private static var kakaoTokenRequired: Problem {
         Problem(
             of: .unauthorized,
-            "This call needs an access token of Kakao Login. Send it as Authorization: Bearer TOKEN.",
-            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+            "This call needs an access token of Kakao Login. Send it as Authorization: Bearer TOKEN."
         )
     }
 
@@ -275,8 +274,7 @@ struct Authenticator: Authorizer {
     static var unauthorized: Problem {
         Problem(
             of: .unauthorized,
-            "Missing, invalid or expired credentials. Send a key or token as Authorization: Bearer KEY.",
-            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+            "Missing, invalid or expired credentials. Send a key or token as Authorization: Bearer KEY."
         )
     }
 }

@@ -21,7 +21,7 @@ extension Call {
             if let given { try caller.require([given], Self.uuid.name) }
             return own.id
         }
-        guard let given else { throw Problem.field(Self.uuid.name, Kind.userID.allowed) }
+        guard let given else { throw Problem.field(Self.uuid.name, Kind.userID.allowed, isMissing: true) }
         return given
     }
 }
