@@ -120,6 +120,7 @@ let package = Package(
             "Service/Endpoints",
             ["Crypto", "EventLoop", "HTTPServer", "JSON", "Locking", "Net", "Postgres", "Schemas", httpTypes, logging]
         ),
+        .target(name: "CMigrations", path: "Sources/Service/CMigrations"),
         target("Service/Settings", ["CLibyaml", "Crypto", "HTTPClient", "HTTPServer", "KakaoAPI", "Schemas"]),
         target(
             "Service/Runtime",
@@ -218,8 +219,9 @@ let package = Package(
         target(
             "Server",
             [
-                "Accounts", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
-                "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput", "Messages", "Net",
+                "Accounts", "Callbacks", "CMigrations", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "HTTPServer", "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput",
+                "Messages", "Net",
                 "Postgres", "Pushes", "Runtime", "ServiceKit", "Settings", "Sharing", "Status", "Webhooks", logging,
                 serviceLifecycle, unixSignals,
             ]
@@ -337,9 +339,9 @@ let package = Package(
         tests(
             "Features/DevicesTests",
             [
-                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "Identity", "JSON",
-                "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Runtime", "Server", "ServiceKit", "ServiceTesting",
-                "Settings", "TestSupport", httpTypes, logging,
+                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
+                "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Runtime", "Server", "ServiceKit",
+                "ServiceTesting", "Settings", "TestSupport", httpTypes, logging,
             ]
         ),
         tests(
@@ -361,8 +363,9 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Endpoints", "HTTPClient", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres",
-                "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport",
+                "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net",
+                "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
+                "TestSupport",
                 "Webhooks", httpTypes, logging, subprocess,
             ]
         ),

@@ -144,7 +144,7 @@ struct AccountRoutes: RouteCollection {
         )
         guard let vault, let refresher, let appID else { throw Problem.accountsDisabled }
         guard refreshedBy == .app || tokens.refreshToken != nil else {
-            throw Problem.field(Self.refreshToken.name, "given, since the server is to refresh the tokens")
+            throw Problem.field(Self.refreshToken.name, "a refresh token", "The server is to refresh the tokens.")
         }
         guard refreshedBy == .app || refresher.app.client(appKey) != nil else { throw Problem.appKeyMissing(appKey) }
         let info = try await info(tokens.accessToken)

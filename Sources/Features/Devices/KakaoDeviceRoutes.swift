@@ -136,9 +136,9 @@ struct KakaoDeviceRoutes: RouteCollection {
     private static func userIDs(_ call: Call) throws -> [Int64] {
         let (hasOne, hasSeveral) = (call.has(Call.uuid), call.has(uuids))
         guard !(hasOne && hasSeveral), hasOne || hasSeveral || call.caller.user != nil else {
-            throw Problem.field("uuid", "specified, or uuids instead, but not both")
+            throw Problem.field("uuid", Kind.userID.allowed, "Specify exactly one of uuid and uuids.")
         }
-        guard let userIDs = try call[uuids] else { return [try call.userID()] }
+        guard let userIDs = try call[uuids] else { return [try call.userID(Call.uuid)] }
         try call.caller.require(userIDs, uuids.name)
         return Set(userIDs).sorted()
     }
@@ -167,7 +167,7 @@ struct KakaoDeviceRoutes: RouteCollection {
     }
 
     private static func key(_ call: Call, _ pushType: Field<PushType>) throws -> DeviceKey {
-        DeviceKey(userID: try call.userID(), deviceID: try call[deviceID], pushType: try call[pushType])
+        DeviceKey(userID: try call.userID(Call.uuid), deviceID: try call[deviceID], pushType: try call[pushType])
     }
 }
 

@@ -27,7 +27,7 @@ struct DryRuns: Sendable {
 
     /// Performs the dry run of a push.
     ///
-    /// - Throws: ``Problem`` if the push names something that does not exist, or if too many dry runs are in progress;
+    /// - Throws: ``Problem`` if the push names something that does not exist, if its times are past, or if too many dry runs are in progress;
     ///   ``PostgresError``.
     func run(_ push: NewPush) async throws -> DryRun {
         let preview = try await preview(push, mayBeBehind: true)
@@ -66,6 +66,7 @@ struct DryRuns: Sendable {
             )
         }
         defer { concurrency.release() }
+        try await push.times.check(preparations.pool)
         if let object = try await pushes.invalidObject(of: push) { throw object.problem }
         let source = try await source(of: push.audience)
         let excluded = try await excludedUsers(of: push)

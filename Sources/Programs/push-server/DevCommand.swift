@@ -69,7 +69,7 @@ struct DevCommand: AsyncParsableCommand {
             let directory = directory
             let server = try PushServer(
                 settings: settings,
-                migrations: try options.migrationsFolder(),
+                migrations: options.migrations,
                 logger: logger,
                 logSink: sink
             ) { server in

@@ -122,7 +122,7 @@ package final class Field<Value: Sendable>: Sendable, FieldDeclaration {
 
     @usableFromInline
     func problem(_ error: InvalidValue, isMissing: Bool) -> any Error {
-        Problem.field(name, error.detail.map { "\(allowed). \($0)" } ?? allowed, isMissing: isMissing)
+        Problem.field(name, allowed, error.detail.map { "\($0)." }, isMissing: isMissing)
     }
 }
 

@@ -106,12 +106,18 @@ extension Problem {
     ///
     /// - Parameters:
     ///   - field: The field's name as the caller knows it.
-    ///   - allowed: The allowed value, in words that follow "must be".
+    ///   - allowed: The allowed values and nothing else, in words that follow "must be".
+    ///   - note: The reason, or what to do, in sentences.
     ///   - isMissing: Whether the field is absent, for which Kakao has words of its own.
-    package static func field(_ field: String, _ allowed: String, isMissing: Bool = false) -> Problem {
+    package static func field(
+        _ field: String,
+        _ allowed: String,
+        _ note: String? = nil,
+        isMissing: Bool = false
+    ) -> Problem {
         var problem = Problem(
             of: .invalidField,
-            "\(field) must be \(allowed).",
+            "\(field) must be \(allowed).\(note.map { " \($0)" } ?? "")",
             members: ["field": .string(field), "allowed": .string(allowed)]
         )
         if isMissing { problem.message = "The Parameter [\(field)] cannot be null." }

@@ -58,7 +58,12 @@ extension Call {
             }
         }
         guard let target else {
-            throw Problem.field(KakaoTarget.id.name, "the id of the user, with target_id_type=user_id", isMissing: true)
+            throw Problem.field(
+                KakaoTarget.id.name,
+                Kind.userID.allowed,
+                "It names the user, with target_id_type=user_id.",
+                isMissing: true
+            )
         }
         return .named(target)
     }

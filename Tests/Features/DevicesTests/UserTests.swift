@@ -13,7 +13,7 @@ import Testing
 @testable import ServiceKit
 @testable import Settings
 
-/// Tests of `DELETE /v1/users/{uuid}` and `POST /v1/users/{uuid}/sync`, which operators call for one user.
+/// Tests of `DELETE /v1/users/{user_id}` and `POST /v1/users/{user_id}/sync`, which operators call for one user.
 @Suite(.timeLimit(.minutes(5))) struct UserTests {
     /// Registers a token at Kakao without the server.
     private static func registerAtKakao(

@@ -188,7 +188,8 @@ struct TicketRoutes: RouteCollection {
             if error.disposition == .logIn, await isAccessToken(code.text) {
                 return Problem.field(
                     Self.code.name,
-                    "an authorization code. This is an access token: import it with PUT /v1/accounts/{user_id}/tokens"
+                    "an authorization code",
+                    "This is an access token: import it with PUT /v1/accounts/{user_id}/tokens."
                 )
             }
             guard error.credential == .none else {
