@@ -68,7 +68,7 @@ struct UserRoutes: RouteCollection {
             .json(.ok, Reconciliation.shape, "Nothing differs."),
             .json(.accepted, Reconciliation.shape, "The differences, which are being resolved."),
         ],
-        problems: [.kakaoUnavailable, .badGateway],
+        problems: [.kakaoUnavailable, .badGateway, .serverRefused],
         auditing: .handler,
         handler: reconcile
     )

@@ -41,7 +41,7 @@ struct MessageRoutes: RouteCollection {
         ],
         problems: [
             .idempotencyKeyInUse, .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao,
-            .kakaoUnavailable, .badGateway,
+            .kakaoUnavailable, .badGateway, .serverRefused,
         ],
         handler: create
     )

@@ -137,6 +137,7 @@ struct DevCommand: AsyncParsableCommand {
             "SHARING_APP_KEY_CALLS": "true",
             "SHARING_KA_HEADER": "sdk/2.27.3 os/ios-17.0 origin/com.example.app",
             "STORY_ENABLED": "true",
+            "IDENTITY_EXPLAIN_REJECTIONS": "true",
             "JOURNAL_DIRECTORY": "\(absolute(directory))/journal",
         ]
         var environment = defaults.merging(ProcessInfo.processInfo.environment) { _, given in given }

@@ -244,6 +244,7 @@ package final class OperationDeclaration: Sendable {
             problems.formUnion([
                 .unauthorized, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests, .identityUnavailable,
             ])
+            if access.refusesUnlinked { problems.formUnion([.userNotLinked]) }
         case .kakao: problems.formUnion([.unauthorized])
         case .kakaoAddress: problems.formUnion([.notFound])
         }

@@ -24,7 +24,7 @@ extension Call {
             if let given { try caller.require([given], field.name) }
             return own.id
         }
-        guard let given else { throw Problem.field(field.name, Kind.userID.allowed) }
+        guard let given else { throw Problem.field(field.name, Kind.userID.allowed, isMissing: true) }
         return given
     }
 }
@@ -44,7 +44,14 @@ extension Caller {
     /// - Parameter field: The field that names them.
     /// - Throws: ``Problem`` 403.
     package func require(_ userIDs: [Int64], _ field: String) throws {
-        guard let own = user, userIDs.contains(where: { $0 != own.id }) else { return }
+        let isAnother: Bool =
+            switch self {
+            case .user(let own): userIDs.contains { $0 != own.id }
+            // The user has no id.
+            case .unlinkedUser: !userIDs.isEmpty
+            case .anyone, .operator, .kakao: false
+            }
+        guard isAnother else { return }
         throw Problem(
             of: .anotherUser,
             "\(field) names another user. A user's token gives access to that user only.",

@@ -170,7 +170,7 @@ import Testing
     func pending() async throws {
         try await withService { service in
             service.kakao.fail("register", .down)
-            #expect(try await service.api.register(1, "token").status == 202)
+            #expect(try await service.api.register(1, "token").isPending)
             let answer = try await service.api.post("/v1/users/1/sync")
             #expect(answer.status == 202)
             #expect(answer.json?["differences"]?.array?.map { $0["difference"] } == ["pending"])

@@ -313,6 +313,7 @@ import Testing
             ListEventsOfType(type: "unlink", storedSince: nil, before: nil, limit: 1),
             ListEventsOfUser(userID: 1, type: nil, storedSince: nil, before: nil, limit: 1),
             FindValidOperatorKey(sha256: []),
+            FindKeyRejection(sha256: []),
             RecordOperatorKeyUses(uses: [[]: now]),
             InsertOperatorKey(
                 id: id,

@@ -28,7 +28,7 @@ package final class TrustedProxies: Sendable, Equatable {
 
     package static func == (left: TrustedProxies, right: TrustedProxies) -> Bool { left.blocks == right.blocks }
 
-    func contains(_ address: SocketAddress) -> Bool {
+    package func contains(_ address: SocketAddress) -> Bool {
         blocks.contains { $0.contains(address) }
     }
 

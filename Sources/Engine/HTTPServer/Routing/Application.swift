@@ -104,7 +104,8 @@ package final class Application: Sendable {
     /// Returns the response to a request whose handler threw.
     func response(to error: any Error, of request: Request) -> Response {
         switch error {
-        case let problem as Problem:
+        case var problem as Problem:
+            if problem.status == .unauthorized { problem.challenge(request[.authorization]) }
             return problem.response
         case let error as ProtocolError:
             // The body that the handler was reading is invalid.

@@ -86,8 +86,8 @@ struct TicketRoutes: RouteCollection {
         maximumBodyBytes: RequestSize.small,
         answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
         problems: [
-            .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .kakaoUnavailable,
-            .outcomeUnknown, .identityUnavailable,
+            .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .serverRefused,
+            .kakaoUnavailable, .outcomeUnknown, .identityUnavailable,
         ],
         auditing: .handler,
         handler: exchange

@@ -73,6 +73,7 @@ struct ShareRoutes: RouteCollection {
         answers: [.json(.created, CreatedShare.shape, "The share.", headers: [.location])],
         problems: [
             .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
+            .serverRefused,
             .tooManyUploads,
         ],
         auditing: .handler,
