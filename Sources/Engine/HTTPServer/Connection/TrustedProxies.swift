@@ -1,4 +1,4 @@
-import Net
+package import Net
 
 /// The proxies in front of a server that are trusted to report the client's address in a ``ForwardedField``.
 ///
