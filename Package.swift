@@ -164,7 +164,8 @@ let package = Package(
         target(
             "Features/Pushes",
             [
-                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "Postgres",
                 "Runtime", "Schemas", "ServiceKit", "Settings", deque, httpTypes, logging, serviceLifecycle,
             ]
         ),
@@ -361,7 +362,7 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Endpoints", "HTTPClient", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres",
+                "Crypto", "Endpoints", "HTTPClient", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres",
                 "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport",
                 "Webhooks", httpTypes, logging, subprocess,
             ]
@@ -403,7 +404,8 @@ let package = Package(
         tests(
             "Programs/PushServerTests",
             [
-                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal",
+                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON",
+                "Journal",
                 "kakao-sandbox", "KakaoSandbox", "Locking", "Net", "Postgres", "PrivatePostgres", "push-server",
                 "Pushes",
                 "Runtime", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes,
