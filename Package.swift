@@ -165,7 +165,8 @@ let package = Package(
         target(
             "Features/Pushes",
             [
-                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "Postgres",
                 "Runtime", "Schemas", "ServiceKit", "Settings", deque, httpTypes, logging, serviceLifecycle,
             ]
         ),
@@ -363,7 +364,7 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net",
+                "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net",
                 "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
                 "TestSupport",
                 "Webhooks", httpTypes, logging, subprocess,
@@ -406,7 +407,8 @@ let package = Package(
         tests(
             "Programs/PushServerTests",
             [
-                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal",
+                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON",
+                "Journal",
                 "kakao-sandbox", "KakaoSandbox", "Locking", "Net", "Postgres", "PrivatePostgres", "push-server",
                 "Pushes",
                 "Runtime", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes,

@@ -91,7 +91,7 @@ extension PushesCommand {
                 let shown = try await server.times().shown(answer)
                 for line in DryRun.lines(shown) { Terminal.writeLine(line) }
             } else {
-                try await report(ShownPush(answer), server)
+                try await Self.report(ShownPush(answer), watching: watch, server)
             }
         }
 
@@ -149,10 +149,14 @@ extension PushesCommand {
             }
         }
 
-        private func report(_ push: ShownPush, _ server: ServerClient) async throws {
+        /// Prints the id of a push that was created, and what has to be known about it, and watches it on request.
+        static func report(_ push: ShownPush, watching: Bool, _ server: ServerClient) async throws {
             Terminal.writeLine(push.id)
             if push.awaitsApproval { Terminal.writeError(push.approvalAdvice) }
-            guard watch, let id = UUID(uuidString: push.id) else { return }
+            guard watching, let id = UUID(uuidString: push.id) else {
+                push.warnings.forEach(Terminal.writeError)
+                return
+            }
             try await PushWatcher(server: server, id: id, hasAnswered: true).run()
         }
 
@@ -382,6 +386,7 @@ enum DryRun {
             lines.append("duration  about \(Text.duration(seconds: seconds))")
         }
         if let test = json["last_tested_at"]?.string { lines.append("tested    \(Text.printable(test))") }
+        lines += [""] + Text.table(ShownPhones.rows(json) + ShownPhones.warnings(json))
         for request in json["first_requests"]?.array ?? [] {
             lines += ["", "\(request.printable("method")) \(request.printable("url"))"]
             for (name, value) in request["headers"]?.object?.members ?? [] {
