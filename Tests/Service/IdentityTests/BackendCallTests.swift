@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPServer
 import HTTPTypes
 import KakaoSandbox
+import Server
 import ServiceTesting
 import TestSupport
 import Testing
