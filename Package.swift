@@ -398,9 +398,9 @@ let package = Package(
             "Server/ServerTests",
             [
                 "Accounts", "Callbacks", "CLibpq", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
-                "HTTPServer", "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoSandbox", "Keys", "Locking",
-                "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server", "ServiceKit",
-                "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes, logging,
+                "HTTPServer", "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoRelay", "KakaoSandbox", "Keys",
+                "Locking", "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server",
+                "ServiceKit", "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes, logging,
                 subprocess, systemPackage,
             ]
         ),
@@ -414,7 +414,8 @@ let package = Package(
                 "Runtime", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes,
                 subprocess,
                 systemPackage,
-            ]
+            ],
+            exclude: ["Fixtures"]
         ),
         tests("Tools/DeliveryProofTests", ["delivery-proof"]),
     ]
