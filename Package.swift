@@ -364,10 +364,9 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net",
-                "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
-                "TestSupport",
-                "Webhooks", httpTypes, logging, subprocess,
+                "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox",
+                "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
+                "TestSupport", "Webhooks", httpTypes, logging, subprocess,
             ]
         ),
         tests(
@@ -400,8 +399,8 @@ let package = Package(
                 "Accounts", "Callbacks", "CLibpq", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
                 "HTTPServer", "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoRelay", "KakaoSandbox", "Keys",
                 "Locking", "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server",
-                "ServiceKit", "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes, logging,
-                subprocess, systemPackage,
+                "ServiceKit", "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes,
+                logging, subprocess, systemPackage,
             ]
         ),
         tests(
