@@ -89,10 +89,10 @@ struct DifferencesTests {
         let shared = OpenAPIDocument.service.json["components"]?["responses"]
         for operation in operations.values {
             for (status, response) in operation["responses"]?.object?.members ?? [] {
-                headers.formUnion((response["headers"]?.object?.members ?? []).map(\.name))
                 // A problem is described in the operation, or in a component that it refers to.
                 let component = response["$ref"]?.string?.split(separator: "/").last.map(String.init)
                 let described = component.flatMap { shared?[$0] } ?? response
+                headers.formUnion((described["headers"]?.object?.members ?? []).map(\.name))
                 guard status != "200", let description = described["description"]?.string else { continue }
                 problems.formUnion(description.matches(of: /`([a-z-]+)`:/).map { String($0.1) })
             }

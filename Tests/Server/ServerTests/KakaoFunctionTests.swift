@@ -26,17 +26,20 @@ import Testing
         let fixture: KakaoFixture
     }
 
-    /// Returns the endpoints of the page that have a path of Kakao's, apart from those of the Push API, which need a state.
+    /// Returns the endpoints of the page that have a path of Kakao's, apart from those of the Push API, which need a state. Those
+    /// that end the user's token come last.
     private static func endpoints() throws -> [Endpoint] {
         let fixtures = try KakaoFixture.all().filter { fixture in
             let call = try fixture.call
             return call.family != .push && call.host == .api
         }
-        return try CoverageTests.named().sorted().compactMap { endpoint in
+        let endpoints = try CoverageTests.named().sorted().compactMap { endpoint -> Endpoint? in
             let words = endpoint.split(separator: " ").map(String.init)
             guard let fixture = try fixtures.first(where: { try $0.call.paths.contains(words[1]) }) else { return nil }
             return Endpoint(method: words[0], path: words[1], fixture: fixture)
         }
+        let last = ["/v1/user/logout", "/v1/user/unlink"]
+        return endpoints.filter { !last.contains($0.path) } + endpoints.filter { last.contains($0.path) }
     }
 
     private static func enableCalls(_ settings: inout Settings) {
@@ -62,7 +65,7 @@ import Testing
     func documented() async throws {
         let kakao = DocumentedKakao()
         try await withStubServer(kakao.addRoutes) { url in
-            try await TestDatabase.with { database in
+            try await withDatabaseAndKakao { database, _ in
                 var settings = Settings.test(database.url, kakao: url)
                 settings.kakao.appID = DocumentedKakao.appID
                 settings.identity.acceptsKakaoAccessTokens = true
@@ -121,14 +124,15 @@ import Testing
         } _: { service in
             try service.kakao.sandbox.befriend(7, [8, 9])
             let friends = [8, 9].map { service.kakao.sandbox.friendUUID(of: $0) }
+            let token = try #require(service.kakao.sandbox.accessToken(of: 7))
+            let app = service.api.with("Bearer \(token)")
+            // The token is verified before the user becomes one who may sign up.
+            #expect(try await app.get("/v2/user/me").status == 200)
             for endpoint in try Self.endpoints() {
                 let fixture = endpoint.fixture
                 try await service.allowAllCalls(of: 7)
-                // A logout and an unlink end the tokens.
-                let token = try #require(service.kakao.sandbox.accessToken(of: 7))
-                let caller = fixture.isOfUser ? service.api.with("Bearer \(token)") : service.api
                 let answer = try await fixture.send(
-                    by: caller,
+                    by: fixture.isOfUser ? app : service.api,
                     friends: friends,
                     method: endpoint.method,
                     path: endpoint.path
