@@ -130,17 +130,14 @@ struct KakaoRelayRoutes: RouteCollection {
             if operation.isPaged { response.body = PageAddresses.replacing(in: response.body, publicURL()) }
             return Response(relaying: response)
         } catch let error as KakaoError {
-            throw Problem(error, about: "the call", isIdempotent: operation.isIdempotent, keepsStatus: true) { scopes in
-                target.userID.flatMap { consentURL($0, scopes) }
-            }
+            throw problem(error, of: target, isIdempotent: operation.isIdempotent)
         } catch var problem as Problem where problem.kind == ProblemKind.accountLoginRequired.name {
             problem.setConsentURL(target.userID.flatMap { consentURL($0, []) })
             throw problem
         }
     }
 
-    /// Makes a call. A message is counted against the day's quotas before it is sent, and no longer if Kakao has certainly not
-    /// counted it.
+    /// Makes a call; a message within the quotas of the day.
     ///
     /// - Throws: ``KakaoError``, ``Problem``
     private func send<Request: KakaoCall>(
@@ -153,18 +150,24 @@ struct KakaoRelayRoutes: RouteCollection {
             return try await send(request, of: target, uploads)
         }
         // The caller may disconnect after the message was sent.
-        return try await call.request.uninterrupted {
-            let reservation = try await reservations.reserve(message.messageReceivers, from: sender)
-            do {
-                let response = try await send(request, of: target, uploads)
-                try? await reservations.release(message.unreached(inBody: response.body), of: reservation)
-                return response
-            } catch {
-                if (error as? KakaoError)?.hasUnknownOutcome != true {
-                    try? await reservations.release(message.messageReceivers ?? [nil], of: reservation)
-                }
-                throw error
-            }
+        return try await call.request.uninterrupted { try await send(message, from: sender, of: target) }
+    }
+
+    private func send(
+        _ message: some MessageCall,
+        from sender: Int64,
+        of target: Target
+    ) async throws -> HTTPClientResponse {
+        try await MessageRelay(reservations: reservations).send(message, from: sender) { message in
+            try await send(message, of: target, [])
+        } problem: { error in
+            problem(error, of: target, isIdempotent: false)
+        }
+    }
+
+    private func problem(_ error: KakaoError, of target: Target, isIdempotent: Bool) -> Problem {
+        Problem(error, about: "the call", isIdempotent: isIdempotent, keepsStatus: true) { scopes in
+            target.userID.flatMap { consentURL($0, scopes) }
         }
     }
 
