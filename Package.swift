@@ -165,7 +165,8 @@ let package = Package(
         target(
             "Features/Pushes",
             [
-                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "Postgres",
                 "Runtime", "Schemas", "ServiceKit", "Settings", deque, httpTypes, logging, serviceLifecycle,
             ]
         ),
@@ -363,10 +364,9 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net",
-                "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
-                "TestSupport",
-                "Webhooks", httpTypes, logging, subprocess,
+                "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox",
+                "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
+                "TestSupport", "Webhooks", httpTypes, logging, subprocess,
             ]
         ),
         tests(
@@ -397,22 +397,24 @@ let package = Package(
             "Server/ServerTests",
             [
                 "Accounts", "Callbacks", "CLibpq", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
-                "HTTPServer", "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoSandbox", "Keys", "Locking",
-                "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server", "ServiceKit",
-                "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes, logging,
-                subprocess, systemPackage,
+                "HTTPServer", "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoRelay", "KakaoSandbox", "Keys",
+                "Locking", "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server",
+                "ServiceKit", "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes,
+                logging, subprocess, systemPackage,
             ]
         ),
         tests(
             "Programs/PushServerTests",
             [
-                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal",
+                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON",
+                "Journal",
                 "kakao-sandbox", "KakaoSandbox", "Locking", "Net", "Postgres", "PrivatePostgres", "push-server",
                 "Pushes",
                 "Runtime", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes,
                 subprocess,
                 systemPackage,
-            ]
+            ],
+            exclude: ["Fixtures"]
         ),
         tests("Tools/DeliveryProofTests", ["delivery-proof"]),
     ]

@@ -33,6 +33,10 @@ CREATE TABLE pushes (
     -- The version of Kakao's Push API whose format the message has.
     message_version     text        NOT NULL CHECK (message_version IN ('v1', 'v2')),
     bypass              boolean     NOT NULL DEFAULT false,
+    -- The beginning of what a phone shows, for lists.
+    first_words         text        NOT NULL DEFAULT '',
+    -- The warnings about the message, an array of objects with `code`, `path` and `message`.
+    warnings            jsonb       NOT NULL DEFAULT '[]',
     -- NULL if the request did not say.
     kind                text        CHECK (kind IN ('advertising', 'informational')),
     -- The tag that all of a user's devices need for advertising; NULL if none is needed.

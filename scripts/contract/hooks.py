@@ -59,7 +59,7 @@ def make_valid(case):
             fields[user] = 1
     if case.operation.definition.raw["operationId"] == "createPush":
         # The audience exists, the times are in order, and a user that is not known can be named only by its id. There are
-        # no testers, and advertising has a mark in its texts.
+        # no testers, and advertising begins with its mark.
         body.pop("to_testers", None)
         if "audience" in (body.get("audience") or {"audience": ""}):
             body["audience"] = {"everyone": True}

@@ -26,6 +26,8 @@ struct NewPush: Sendable {
     /// The users who are left out.
     var exclusion: PushExclusion?
     let message: PushMessage
+    /// What phones show of the message.
+    var preview = PushPreview()
     var bypass = false
     /// Whether users without a device here that the message addresses are skipped. If not, Kakao decides, because it
     /// may have devices of these users.
@@ -58,11 +60,14 @@ extension NewPush {
             nameField, kindField, audienceField, toTestersField, exceptField, messageField,
         ] + SendingTimes.fields + [usersPerSecondField, deliveryField, skipUnknownField]
 
-    private static let nameField = Field.optional("name", .text(1...200), "A name to show.")
-    private static let kindField = Field.optional(
+    /// The fields of `POST /v1/pushes/{id}/copy` that describe the new push.
+    static let fieldsOfCopies: [any FieldDeclaration] = [nameField, kindField] + SendingTimes.fields
+
+    static let nameField = Field.optional("name", .text(1...200), "A name to show.")
+    static let kindField = Field.optional(
         "kind",
         Kind<PushKind>.choice,
-        "Whether the push is advertising, which waits outside the hours for it, needs the mark (광고) in its texts, and is sent only to "
+        "Whether the push is advertising, which waits outside the hours for it, begins with the mark (광고), and is sent only to "
             + "users who have consented."
     )
     private static let audienceField = Field.optional(
@@ -106,8 +111,9 @@ extension NewPush {
 
     /// Reads the body of `POST /v1/pushes`.
     ///
+    /// - Parameter kakaoVersion: The version of Kakao's API that the server calls.
     /// - Throws: ``Problem`` for a missing or invalid field.
-    init(_ call: Call, _ settings: PushSettings) throws {
+    init(_ call: Call, _ settings: PushSettings, kakaoVersion: PushVersion) throws {
         let toTesters = try call[Self.toTestersField]
         self.init(
             audience: try Self.audience(try call[Self.audienceField], toTesters: toTesters, settings),
@@ -116,7 +122,7 @@ extension NewPush {
         self.toTesters = toTesters
         approvalAboveUsers = toTesters ? nil : settings.approvalAboveUsers.map(Int64.init)
         kind = try call[Self.kindField]
-        try checkKind(settings, messageField: Self.messageField.name)
+        try check(message.object, in: Self.messageField.name, settings, kakaoVersion: kakaoVersion)
         exclusion = try call[Self.exceptField]
         createdBy = call.caller.key
         name = try call[Self.nameField]
@@ -136,7 +142,7 @@ extension NewPush {
     /// Returns the audience of a request.
     ///
     /// - Throws: ``Problem`` if there is none, or one besides the testers, or if the settings have no testers.
-    private static func audience(
+    static func audience(
         _ given: PushAudience?,
         toTesters: Bool,
         _ settings: PushSettings
@@ -154,22 +160,32 @@ extension NewPush {
         return .users(settings.testers)
     }
 
-    /// Applies the rules for advertising.
+    /// Applies the rules for the kind of the push, and finds out what phones show of its message.
     ///
-    /// - Parameter messageField: The field of the request that has the message.
+    /// - Parameters:
+    ///   - object: The message as JSON.
+    ///   - field: The field of the request that has it.
+    ///   - kakaoVersion: The version of Kakao's API that the server calls.
     /// - Throws: ``Problem`` for a missing kind, or for advertising without its mark.
-    mutating func checkKind(_ settings: PushSettings, messageField: String) throws {
+    mutating func check(
+        _ object: JSONObject,
+        in field: String,
+        _ settings: PushSettings,
+        kakaoVersion: PushVersion
+    ) throws {
         guard kind != nil || !settings.requiresKind else {
             throw Problem.field("kind", "advertising or informational", "The setting pushes.require_kind demands it.")
         }
-        guard kind == .advertising else { return }
-        guard message.isMarkedAsAdvertising else {
-            throw Problem.field(
-                messageField,
-                "a message with \(PushMessage.advertisingMark) in for_apns.message and in a text of custom_field, since the push is advertising"
-            )
-        }
-        consentTag = settings.advertisingTag
+        let conditions = PushPreview.Conditions(
+            kakaoVersion: kakaoVersion,
+            format: message.version,
+            kind: kind,
+            bypass: bypass,
+            advertisingText: settings.advertisingText
+        )
+        preview = PushPreview(object, conditions)
+        if let fault = preview.markFault { throw Problem.field(field, fault.allowed) }
+        if kind == .advertising { consentTag = settings.advertisingTag }
     }
 }
 
@@ -195,7 +211,10 @@ extension NewPush {
             usersPerSecond: usersPerSecond,
             sendAt: times.sendAt,
             expiresAt: times.expiresAt,
-            createdAt: createdAt
+            createdAt: createdAt,
+            firstWords: preview.firstWords,
+            messageDigest: message.digest,
+            warnings: preview.warnings.json
         )
     }
 }

@@ -67,6 +67,7 @@ package struct PushFeature: Feature {
                     concurrency: dryRuns
                 ),
                 settings: { [present] in present.withLock { $0 } },
+                kakaoVersion: server.kakao.pushVersion,
                 notices: notices,
                 events: events,
                 recheckReading: routes.recheck(.operator(.read))

@@ -171,7 +171,9 @@ import Testing
             let kind: JSONObject = ["kind": "advertising"]
             let unmarked = try await service.api.post("/v1/pushes", json: Self.body(gcm(), kind))
             #expect(unmarked.field == "message")
-            let marked: JSONValue = ["for_gcm": ["custom_field": ["text": "(광고) Sale", "marker": "m"]]]
+            let marked: JSONValue = [
+                "for_gcm": ["notification": ["body": "(광고) Sale"], "custom_field": ["marker": "m"]]
+            ]
             let answer = try await service.api.post("/v1/pushes", json: Self.body(marked, kind))
             let push = try #require(answer.headerFields[.location])
             #expect(try await service.api.shown(push)["waits_until"] == .null)

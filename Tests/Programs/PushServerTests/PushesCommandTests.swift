@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import HTTPClient
 import HTTPServer
+import Identity
 import JSON
 import KakaoSandbox
 import Net
@@ -371,6 +372,76 @@ import Testing
                 #expect(last.hasSuffix("100%  2/2 users"))
                 #expect(last.hasPrefix("[###") == (columns == 60))
             }
+        }
+    }
+
+    /// A message with a title, a text, a link, and a warning.
+    private static let sale = """
+        {"for_apns":{"message":{"title":"여름 세일","body":"Half price\\nuntil midnight"},\
+        "custom_field":{"url":"https://example.com/sale"},"push_token":"secret"},\
+        "for_gcm":{"custom_field":{"marker":"m"}}}
+        """
+
+    @Test("The message is shown as phones show it: before an approval, with the push, and its beginning in lists")
+    func message() async throws {
+        try await withService {
+            $0.pushes.approvalAboveUsers = 0
+        } _: { service in
+            try await service.database.addPhones([1])
+            let creator = OperatorCommand("pushes", service.api.url)
+            let sent = try await creator.run(["send", "--message", Self.sale, "--user", "1"])
+            #expect(sent.errors.contains("warning: for_apns.push_token: Kakao reads"), "\(sent)")
+            let id = try #require(sent.lines.first)
+            let shown = try await creator.run(["show", id])
+            let row = try #require(shown.lines.firstIndex { $0.hasPrefix("iPhone") })
+            let lines = shown.lines[row...].map { String($0.drop { $0 == " " }) }
+            #expect(lines[0].hasSuffix("  여름 세일"))
+            #expect(
+                lines[1..<4] == [
+                    "Half price", "until midnight", "https://example.com/sale (for_apns.custom_field.url)",
+                ]
+            )
+            #expect(lines[4].hasPrefix("Android") && lines[4].hasSuffix("(drawn by the app, from custom_field)"))
+            #expect(lines[5].hasPrefix("warning") && lines.count == 6, "\(shown.output)")
+            let list = try await creator.run(["list"]).lines
+            #expect(list[0].hasSuffix("hash      message") && list[1].hasSuffix("  여름 세일: Half price until midnight"))
+            let key = try await OperatorKeyStore(pool: service.database.pool)
+                .create(name: "approver", scopes: [.approve, .read], expiresAt: nil)
+            let approver = OperatorCommand("pushes", service.api.url, key: key)
+            let asked = try await approver.runOnTerminal(["approve", id], columns: 200, input: "y\n")
+            let question = try #require(asked.output.range(of: "Approve this push?")).lowerBound
+            for text in ["until midnight", "https://example.com/sale", "warning"] {
+                #expect(asked.output[..<question].contains(text), "\(asked.output)")
+            }
+            try await service.api.waitUntilDone("/v1/pushes/\(id)")
+            let watched = try await creator.run(["watch", id])
+            #expect(watched.errors.hasPrefix("warning: for_apns.push_token: "), "\(watched)")
+            for result in [sent, shown, asked, watched] {
+                #expect(!result.output.contains("secret") && !result.errors.contains("secret"))
+            }
+        }
+    }
+
+    @Test("copy sends a push again, after a question on a terminal")
+    func copied() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let id = try await pushes.run(["send", "--message", Self.sale, "--user", "1", "--watch"]).lines[0]
+            let dry = try await pushes.run(["copy", id, "--dry-run"])
+            #expect(dry.code == 0 && dry.lines.first == "users     1 (0 would be skipped)", "\(dry)")
+            #expect(dry.output.contains("until midnight") && dry.output.contains("push_message="))
+            let declined = try await pushes.runOnTerminal(["copy", id], input: "n\n")
+            #expect(declined.code == 1 && declined.output.contains("Send to 1 user of "), "\(declined)")
+            #expect(declined.output.contains("여름 세일"))
+            #expect(try await service.database.count("pushes") == 1)
+            let copy = try await pushes.run(["copy", id, "--name", "Again", "--watch", "--idempotency-key", "k"])
+            #expect(copy.code == 0 && copy.lines.last == "done 100% 1/1 users", "\(copy)")
+            #expect(try await service.api.shown("/v1/pushes/\(copy.lines[0])")["name"] == "Again")
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 2)
+            let again = try await pushes.run(["copy", id, "--name", "Again", "--idempotency-key", "k"])
+            #expect(again.lines == [copy.lines[0]])
+            #expect(try await pushes.run(["copy", id, "--watch", "--dry-run"]).code != 0)
         }
     }
 

@@ -212,6 +212,7 @@ import Testing
             FindLastTest(message: push.message),
             RetryPush(id: id, includesUncertain: true),
             ReadPush(id: id, hours: hours),
+            ReadPushRequest(id: id),
             ListPushes(filter: PushReads.Filter(), limit: 1, hours: hours),
             ListPushBatches(pushID: id, state: nil, after: 0, limit: 1),
             FindPush(id: id),

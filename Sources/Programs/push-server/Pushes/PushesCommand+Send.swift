@@ -91,7 +91,7 @@ extension PushesCommand {
                 let shown = try await server.times().shown(answer)
                 for line in DryRun.lines(shown) { Terminal.writeLine(line) }
             } else {
-                try await report(ShownPush(answer), server)
+                try await Self.report(ShownPush(answer), watching: watch, server)
             }
         }
 
@@ -135,11 +135,7 @@ extension PushesCommand {
             if !dryRun, !yes, recipients.mayBeMany, Terminal.isInteractive {
                 var preview = push
                 preview["dry_run"] = true
-                let dryRun = try await create(preview)
-                let times = try await server.timesOfQuestion()
-                for line in Text.table(DryRun.summary(of: push, times, now: Date())) { Terminal.writeError(line) }
-                let question = DryRun.question(times.shown(dryRun), server: server.url)
-                try Terminal.confirm(question, orPrint: "Nothing was sent.")
+                try await Self.confirm(push, try await create(preview), server)
             }
             do {
                 return try await create(push)
@@ -149,10 +145,27 @@ extension PushesCommand {
             }
         }
 
-        private func report(_ push: ShownPush, _ server: ServerClient) async throws {
+        /// Asks the operator whether to send a push.
+        ///
+        /// - Parameters:
+        ///   - push: The body of the request.
+        ///   - dryRun: The result of its dry run.
+        /// - Throws: `ExitCode` if the operator declines.
+        static func confirm(_ push: JSONObject, _ dryRun: JSONValue, _ server: ServerClient) async throws {
+            let times = try await server.timesOfQuestion()
+            for line in Text.table(DryRun.summary(of: push, dryRun, times, now: Date())) { Terminal.writeError(line) }
+            let question = DryRun.question(times.shown(dryRun), server: server.url)
+            try Terminal.confirm(question, orPrint: "Nothing was sent.")
+        }
+
+        /// Prints the id of a push that was created, and what has to be known about it, and watches it on request.
+        static func report(_ push: ShownPush, watching: Bool, _ server: ServerClient) async throws {
             Terminal.writeLine(push.id)
             if push.awaitsApproval { Terminal.writeError(push.approvalAdvice) }
-            guard watch, let id = UUID(uuidString: push.id) else { return }
+            guard watching, let id = UUID(uuidString: push.id) else {
+                push.warnings.forEach(Terminal.writeError)
+                return
+            }
             try await PushWatcher(server: server, id: id, hasAnswered: true).run()
         }
 
@@ -323,13 +336,15 @@ struct AudienceUpload {
 enum DryRun {
     /// Returns the rows that say what is to be sent, and when.
     ///
-    /// - Parameter push: The body of the request.
-    static func summary(of push: JSONObject, _ times: ShownTimes, now: Date) -> [[String]] {
-        let words = push["message"].flatMap(FirstWords.of) ?? "no visible text"
-        return [
-            ["message", words], ["kind", push["kind"]?.string ?? "not given"],
-            ["time", time(push["send_at"]?.string, times, now)],
-        ]
+    /// - Parameters:
+    ///   - push: The body of the request.
+    ///   - json: The server's response.
+    static func summary(of push: JSONObject, _ json: JSONValue, _ times: ShownTimes, now: Date) -> [[String]] {
+        ShownPhones.rows(json) + ShownPhones.warnings(json)
+            + [
+                ["kind", Text.printable(push["kind"]?.string ?? "not given")],
+                ["time", time(push["send_at"]?.string, times, now)],
+            ]
     }
 
     private static func time(_ sendAt: String?, _ times: ShownTimes, _ now: Date) -> String {
@@ -382,6 +397,7 @@ enum DryRun {
             lines.append("duration  about \(Text.duration(seconds: seconds))")
         }
         if let test = json["last_tested_at"]?.string { lines.append("tested    \(Text.printable(test))") }
+        lines += [""] + Text.table(ShownPhones.rows(json) + ShownPhones.warnings(json))
         for request in json["first_requests"]?.array ?? [] {
             lines += ["", "\(request.printable("method")) \(request.printable("url"))"]
             for (name, value) in request["headers"]?.object?.members ?? [] {

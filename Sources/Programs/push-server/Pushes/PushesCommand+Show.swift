@@ -41,7 +41,7 @@ extension PushesCommand {
                 "/v1/pushes",
                 filters,
                 of: server,
-                head: ["id", "state", "name", "sent/total", "created"],
+                head: ["id", "state", "name", "sent/total", "created", "hash", "message"],
                 largestPage: Self.largestPage
             ) { try ShownPush($0).row }
         }

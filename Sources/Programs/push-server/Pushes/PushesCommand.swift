@@ -14,7 +14,8 @@ struct PushesCommand: AsyncParsableCommand {
             and standard error has the reason.
             """,
         subcommands: [
-            Send.self, List.self, Show.self, User.self, Users.self, Watch.self, Approve.self, Reject.self, Pause.self,
+            Send.self, Copy.self, List.self, Show.self, User.self, Users.self, Watch.self, Approve.self, Reject.self,
+            Pause.self,
             Resume.self, Cancel.self, Retry.self,
         ]
     )
