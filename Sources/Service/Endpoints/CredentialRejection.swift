@@ -1,5 +1,4 @@
 package import HTTPServer
-import HTTPTypes
 
 /// The reason why a credential is not accepted. Callers get one text for all of them; the access log, a metric and, if
 /// `identity.explain_rejections` is set, the problem's detail name the reason. `docs/errors.md` lists all with their remedies.
