@@ -120,6 +120,7 @@ let package = Package(
             "Service/Endpoints",
             ["Crypto", "EventLoop", "HTTPServer", "JSON", "Locking", "Net", "Postgres", "Schemas", httpTypes, logging]
         ),
+        .target(name: "CMigrations", path: "Sources/Service/CMigrations"),
         target("Service/Settings", ["CLibyaml", "Crypto", "HTTPClient", "HTTPServer", "KakaoAPI", "Schemas"]),
         target(
             "Service/Runtime",
@@ -219,8 +220,9 @@ let package = Package(
         target(
             "Server",
             [
-                "Accounts", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
-                "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput", "Messages", "Net",
+                "Accounts", "Callbacks", "CMigrations", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "HTTPServer", "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput",
+                "Messages", "Net",
                 "Postgres", "Pushes", "Runtime", "ServiceKit", "Settings", "Sharing", "Status", "Webhooks", logging,
                 serviceLifecycle, unixSignals,
             ]
@@ -338,9 +340,9 @@ let package = Package(
         tests(
             "Features/DevicesTests",
             [
-                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "Identity", "JSON",
-                "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Runtime", "Server", "ServiceKit", "ServiceTesting",
-                "Settings", "TestSupport", httpTypes, logging,
+                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
+                "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Runtime", "Server", "ServiceKit",
+                "ServiceTesting", "Settings", "TestSupport", httpTypes, logging,
             ]
         ),
         tests(
@@ -362,8 +364,10 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Crypto", "Endpoints", "HTTPClient", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres",
-                "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport",
+                "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox",
+                "Net",
+                "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
+                "TestSupport",
                 "Webhooks", httpTypes, logging, subprocess,
             ]
         ),

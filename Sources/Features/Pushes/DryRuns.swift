@@ -27,7 +27,7 @@ struct DryRuns: Sendable {
 
     /// Performs the dry run of a push.
     ///
-    /// - Throws: ``Problem`` if the push names something that does not exist, or if too many dry runs are in progress;
+    /// - Throws: ``Problem`` if the push names something that does not exist, if its times are past, or if too many dry runs are in progress;
     ///   ``PostgresError``.
     func run(_ push: NewPush) async throws -> DryRun {
         let preview = try await preview(push, mayBeBehind: true)
@@ -42,6 +42,7 @@ struct DryRuns: Sendable {
         )
         return DryRun(
             preview: preview,
+            kind: push.kind,
             shown: push.preview,
             needsApproval: push.approvalAboveUsers.map { preview.sent > $0 } ?? false,
             lastTestedAt: try await pushes.lastTest(of: push.message),
@@ -67,6 +68,7 @@ struct DryRuns: Sendable {
             )
         }
         defer { concurrency.release() }
+        try await push.times.check(preparations.pool)
         if let object = try await pushes.invalidObject(of: push) { throw object.problem }
         let source = try await source(of: push.audience)
         let excluded = try await excludedUsers(of: push)
@@ -165,6 +167,7 @@ struct SendingPace: Sendable {
 /// The result of a dry run.
 struct DryRun: Sendable {
     let preview: PreparationStore.Preview
+    let kind: PushKind?
     /// What phones would show.
     let shown: PushPreview
     /// Whether the push would wait for an approval.
@@ -201,6 +204,7 @@ struct DryRun: Sendable {
                 "The pushes in `except` that the push would wait for. The numbers do not leave out all of their users yet.",
                 \.waitsFor
             ),
+            .nullable("kind", Kind<PushKind>.choice, "Whether the push is advertising.", \.kind),
             .array(
                 "phones",
                 PhoneView.shape.kind,

@@ -34,8 +34,7 @@ struct NewPush: Sendable {
     var skipsUnknown = true
     var delivery = Delivery.atLeastOnce
     var usersPerSecond: Int32?
-    var sendAt: Date?
-    var expiresAt: Date?
+    var times = SendingTimes()
 
     /// The push types that the message addresses: a user without a device of these types is skipped. Empty if no user
     /// is skipped.
@@ -56,13 +55,13 @@ struct NewPush: Sendable {
 
 extension NewPush {
     /// The fields of `POST /v1/pushes` that describe the push.
-    static let fields: [any FieldDeclaration] = [
-        nameField, kindField, audienceField, toTestersField, exceptField, messageField, sendAtField, expiresAtField,
-        usersPerSecondField, deliveryField, skipUnknownField,
-    ]
+    static let fields: [any FieldDeclaration] =
+        [
+            nameField, kindField, audienceField, toTestersField, exceptField, messageField,
+        ] + SendingTimes.fields + [usersPerSecondField, deliveryField, skipUnknownField]
 
     /// The fields of `POST /v1/pushes/{id}/copy` that describe the new push.
-    static let fieldsOfCopies: [any FieldDeclaration] = [nameField, kindField, sendAtField, expiresAtField]
+    static let fieldsOfCopies: [any FieldDeclaration] = [nameField, kindField] + SendingTimes.fields
 
     static let nameField = Field.optional("name", .text(1...200), "A name to show.")
     static let kindField = Field.optional(
@@ -90,8 +89,6 @@ extension NewPush {
         .pushMessage,
         "The message, like Kakao's `push_message`: `for_apns`, and `for_gcm` or `for_fcm`."
     )
-    private static let sendAtField = Field.optional("send_at", .time, "When to send. Without it, at once.")
-    private static let expiresAtField = Field.optional("expires_at", .time, "The time after which nothing is sent.")
     private static let usersPerSecondField = Field.optional(
         "users_per_second",
         Kind<Int32>.integer(1...1_000_000),
@@ -132,21 +129,14 @@ extension NewPush {
         delivery = try call[Self.deliveryField]
         skipsUnknown = try call[Self.skipUnknownField]
         guard skipsUnknown || audience.namesUsers else {
-            throw Problem.field("skip_unknown", "true unless the audience is uuids or a stored audience")
+            throw Problem.field(
+                "skip_unknown",
+                "true",
+                "Only a push to uuids or a stored audience can reach users without a device here."
+            )
         }
         usersPerSecond = try call[Self.usersPerSecondField] ?? settings.defaultUsersPerSecond.map(Int32.init(clamping:))
-        try readTimes(call)
-    }
-
-    /// Reads the times of a request.
-    ///
-    /// - Throws: ``Problem`` for an invalid time.
-    mutating func readTimes(_ call: Call) throws {
-        sendAt = try call[Self.sendAtField]
-        expiresAt = try call[Self.expiresAtField]
-        if let expiresAt, expiresAt <= sendAt ?? Date() {
-            throw Problem.field("expires_at", sendAt == nil ? "in the future" : "after send_at")
-        }
+        times = try SendingTimes(call)
     }
 
     /// Returns the audience of a request.
@@ -162,7 +152,7 @@ extension NewPush {
             return given
         }
         guard given == nil else {
-            throw Problem.field("audience", "absent with to_testers, which sends to the testers only")
+            throw Problem.field("audience", "absent", "With to_testers, the push is sent to the testers only.")
         }
         guard !settings.testers.isEmpty else {
             throw Problem(of: .notConfigured, "There are no testers. Set pushes.testers.")
@@ -184,7 +174,7 @@ extension NewPush {
         kakaoVersion: PushVersion
     ) throws {
         guard kind != nil || !settings.requiresKind else {
-            throw Problem.field("kind", "advertising or informational, as the setting pushes.require_kind demands")
+            throw Problem.field("kind", "advertising or informational", "The setting pushes.require_kind demands it.")
         }
         let conditions = PushPreview.Conditions(
             kakaoVersion: kakaoVersion,
@@ -219,8 +209,8 @@ extension NewPush {
             exclusion: exclusion?.json.bytes(),
             delivery: delivery,
             usersPerSecond: usersPerSecond,
-            sendAt: sendAt,
-            expiresAt: expiresAt,
+            sendAt: times.sendAt,
+            expiresAt: times.expiresAt,
             createdAt: createdAt,
             firstWords: preview.firstWords,
             messageDigest: message.digest,

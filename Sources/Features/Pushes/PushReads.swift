@@ -221,7 +221,7 @@ struct FindInvalidObject: PostgresStatement {
     var parameters: [PostgresValue] {
         [
             .text(push.audience.storedName?.text), .text(push.exclusion?.audience?.text),
-            .uuids(push.exclusion?.pushes ?? []), .timestamp(push.sendAt),
+            .uuids(push.exclusion?.pushes ?? []), .timestamp(push.times.sendAt),
         ]
     }
 

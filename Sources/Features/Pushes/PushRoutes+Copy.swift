@@ -73,6 +73,6 @@ extension NewPush {
         delivery = request.delivery
         skipsUnknown = request.skipsUnknown
         usersPerSecond = request.usersPerSecond
-        try readTimes(call)
+        times = try SendingTimes(call)
     }
 }

@@ -339,10 +339,10 @@ struct PushRoutes: RouteCollection {
 extension NewPush.NamedObject {
     /// The problem of a request that names such an object.
     var problem: Problem {
-        let stored = "the name of a stored audience. Store it with PUT /v1/audiences/{name}"
+        let (stored, note) = ("the name of a stored audience", "Store it with PUT /v1/audiences/{name}.")
         return switch self {
-        case .audience: Problem.field("audience", stored)
-        case .excludedAudience: Problem.field("except.audience", stored)
+        case .audience: Problem.field("audience", stored, note)
+        case .excludedAudience: Problem.field("except.audience", stored, note)
         case .excludedPush:
             Problem.field(
                 "except.pushes",

@@ -66,7 +66,12 @@ package struct PushSettings: SettingsGroup {
             reloadable: true,
             "the hours in which advertising is sent; outside of them it waits. The default is the law of Korea"
         ),
-        Setting("pushes.time_zone", \.timeZone, .timeZone, "the time zone of these hours"),
+        Setting(
+            "pushes.time_zone",
+            \.timeZone,
+            .timeZone,
+            "the time zone of these hours, and of the times that `push-server` shows and reads"
+        ),
         Setting(
             "pushes.advertising_tag",
             \.advertisingTag,

@@ -1,4 +1,5 @@
 import Endpoints
+import FoundationEssentials
 import Glibc
 import HTTPClient
 import HTTPServer
@@ -481,6 +482,56 @@ import Testing
             // Named users need no confirmation.
             #expect(try await pushes.runOnTerminal(["send", "--user", "1"] + later, input: "").code == 0)
             #expect(try await service.database.count("pushes") == 4)
+        }
+    }
+
+    @Test("On a terminal times are those of the server's zone, unless --utc is given, and --at is read in that zone")
+    func localTimes() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...3)
+            let pushes = OperatorCommand("pushes", service.api.url)
+            // Midnight in UTC, a week ahead: nine in Seoul.
+            let days = (Date().timeIntervalSince1970 / 86_400).rounded(.down) + 7
+            let date = Date(timeIntervalSince1970: days * 86_400)
+            let day = date.rfc3339Seconds.prefix(10)
+            let options = ["--everyone", "--message", Self.message, "--kind", "informational", "--at", "\(day) 09:00"]
+            let asked = try await pushes.runOnTerminal(["send"] + options, input: "y\n")
+            #expect(asked.code == 0, "\(asked)")
+            #expect(asked.output.contains("\(day) 09:00:00 +09:00 (Asia/Seoul), in "), "\(asked)")
+            #expect(asked.output.contains("informational") && asked.output.contains("Send to 3 users"), "\(asked)")
+            let listed = try await pushes.run(["list", "--json"])
+            let push = try JSONValue(parsing: listed.lines[0])
+            #expect(push["send_at"]?.string == date.rfc3339)
+            let id = try #require(push["id"]?.string)
+            let onTerminal = try await pushes.runOnTerminal(["show", id])
+            #expect(onTerminal.output.contains("\(day) 09:00:00 +09:00"), "\(onTerminal)")
+            #expect(try await pushes.runOnTerminal(["list"]).output.contains("+09:00"))
+            for shown in [
+                try await pushes.run(["show", id]), try await pushes.runOnTerminal(["show", id, "--utc"]),
+            ] {
+                #expect(shown.output.contains(date.rfc3339) && !shown.output.contains("+09:00"), "\(shown)")
+            }
+        }
+    }
+
+    @Test("A local time that does not exist, or exists twice, is refused before anything is sent")
+    func refusedTimes() async throws {
+        try await withService {
+            $0.pushes.timeZone = "Europe/Berlin"
+        } _: { service in
+            let pushes = OperatorCommand("pushes", service.api.url)
+            for (time, words) in [
+                ("2025-03-30 02:30", "clocks go from 02:00 to 03:00"),
+                ("2025-10-26 02:30", "2025-10-26T02:30:00+02:00 or 2025-10-26T02:30:00+01:00"),
+            ] {
+                let refused = try await pushes.run(["send", "--user", "1", "--message", Self.message, "--at", time])
+                #expect(refused.code == 1 && refused.errors.contains(words), "\(refused)")
+            }
+            let past = try await pushes.run([
+                "send", "--user", "1", "--message", Self.message, "--at", "2025-03-30 03:30",
+            ])
+            #expect(past.code == 1 && past.errors.contains("PostgreSQL's clock says"), "\(past)")
+            #expect(try await service.database.count("pushes") == 0)
         }
     }
 }

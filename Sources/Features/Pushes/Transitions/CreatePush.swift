@@ -5,8 +5,8 @@ import KakaoAPI
 import Postgres
 import Runtime
 
-/// Stores a push, unless its idempotency key is in use, or an audience or a push that it names does not exist. Returns its
-/// id if it is stored.
+/// Stores a push, unless its idempotency key is in use, its times are past, or an audience or a push that it names does not
+/// exist. Returns its id if it is stored.
 ///
 /// A push of a single batch that is sent at once needs no preparation: its batch is stored with it.
 struct CreatePush: PostgresStatement {
@@ -40,6 +40,8 @@ struct CreatePush: PostgresStatement {
             LEFT JOIN excluded_audience ON true
             WHERE ($8::text IS NULL OR stored_audience.parts_id IS NOT NULL)
                 AND ($24::text IS NULL OR excluded_audience.parts_id IS NOT NULL)
+                AND COALESCE($14 >= now() - \(SendingTimes.tolerance), true)
+                AND COALESCE($18 > now(), true)
                 AND NOT EXISTS (
                     SELECT 1
                     FROM unnest($25) AS given (id)
@@ -114,8 +116,8 @@ struct CreatePush: PostgresStatement {
             .jsonb(push.audience.json.bytes()), .text(push.message.text), .text(push.message.version.rawValue),
             .bool(push.bypass), .text(push.audience.storedName?.text), .int64s(userIDs), .texts(push.platforms),
             .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
-            .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
-            .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
+            .timestamp(push.times.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
+            .timestamp(push.times.expiresAt), .timestamp(now), .bool(push.isOneBatch),
             .bytes(idempotency?.operatorKey), .text(push.createdBy?.name), .jsonb(push.exclusion?.json.bytes()),
             .text(push.exclusion?.audience?.text), .uuids(push.exclusion?.pushes ?? []), .text(push.kind?.rawValue),
             .text(push.consentTag), .uuid(push.createdBy?.id), .int64(push.counted?.number),
@@ -131,11 +133,11 @@ extension NewPush {
     /// Whether it is a single batch that is sent at once.
     fileprivate var isOneBatch: Bool {
         guard case .users(let ids) = audience, exclusion == nil, consentTag == nil, counted == nil else { return false }
-        return sendAt == nil && ids.count <= Int(batchUsers)
+        return times.sendAt == nil && ids.count <= Int(batchUsers)
     }
 
     var initialState: PushState {
         if needsApproval { return .proposed }
-        return sendAt == nil ? .preparing : .scheduled
+        return times.sendAt == nil ? .preparing : .scheduled
     }
 }

@@ -18,6 +18,17 @@ extension PushesCommand {
         @Option(help: "The name of the copy. (default: that of the push)")
         var name: String?
 
+        @Option(
+            help: """
+                The time to send the copy, such as "2026-12-01 09:00" in the server's pushes.time_zone, or 2026-11-21T08:15:30Z. \
+                (default: now)
+                """
+        )
+        var at: String?
+
+        @Option(help: "The time when unsent batches expire, in the same forms. (default: never)")
+        var expires: String?
+
         @Flag(help: "Send nothing. Print the numbers of users and requests, and the first requests.")
         var dryRun = false
 
@@ -35,31 +46,43 @@ extension PushesCommand {
 
         func run(on server: ServerClient) async throws {
             let key = idempotency.key()
-            func copy(dryRun: Bool) async throws -> JSONValue {
-                var body = JSONObject()
-                body["name"] = name.map { .string($0) }
+            let copy = try await request(server)
+            func create(dryRun: Bool) async throws -> JSONValue {
+                var body = copy
                 if dryRun { body["dry_run"] = true }
                 let timeout = ServerClient.longTimeout
                 return try await server.create("\(push.path)/copy", body, idempotencyKey: key, timeout: timeout)
             }
             guard !dryRun else {
-                for line in DryRun.lines(try await copy(dryRun: true)) { Terminal.writeLine(line) }
+                let preview = try await server.times().shown(try await create(dryRun: true))
+                for line in DryRun.lines(preview) { Terminal.writeLine(line) }
                 return
             }
             if !yes, Terminal.isInteractive {
-                let preview = try await copy(dryRun: true)
-                let rows = ShownPhones.rows(preview) + ShownPhones.warnings(preview)
+                let preview = try await create(dryRun: true)
+                let times = try await server.timesOfQuestion()
+                let rows = ShownPhones.rows(preview) + DryRun.summary(of: copy, preview, times, now: Date())
                 for line in Text.table(rows) { Terminal.writeError(line) }
-                try Terminal.confirm(DryRun.question(preview, server: server.url), orPrint: "Nothing was sent.")
+                let question = DryRun.question(times.shown(preview), server: server.url)
+                try Terminal.confirm(question, orPrint: "Nothing was sent.")
             }
             let answer: JSONValue
             do {
-                answer = try await copy(dryRun: false)
+                answer = try await create(dryRun: false)
             } catch {
                 IdempotencyOptions.adviseRetry(after: error, key: key)
                 throw error
             }
             try await Send.report(ShownPush(answer), watching: watch, server)
+        }
+
+        /// Returns the body of the request, without unset members.
+        private func request(_ server: ServerClient) async throws -> JSONObject {
+            var body = JSONObject()
+            body["name"] = name.map { .string($0) }
+            body["send_at"] = try await server.time(at).map { .string($0) }
+            body["expires_at"] = try await server.time(expires).map { .string($0) }
+            return body
         }
     }
 }
