@@ -128,7 +128,8 @@ struct DryRuns: Sendable {
     /// Returns the requests to Kakao for batches, without secrets.
     private func requests(_ push: NewPush, to batches: [[Int64]]) -> [HTTPClientRequest] {
         let version = server.kakao.pushVersion
-        let rendered = push.message.rendered(for: version, returnURL: server.returnURL.withLock { $0 })
+        let shown = PushMessage(push.message.object.maskingPushTokens, version: push.message.version)
+        let rendered = shown.rendered(for: version, returnURL: server.returnURL.withLock { $0 })
         let masked = server.mask.masked(String(decoding: rendered, as: UTF8.self))
         let message = EncodedPushMessage(Array(masked.utf8))
         return batches.map { userIDs in
