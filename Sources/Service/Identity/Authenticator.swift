@@ -103,7 +103,7 @@ struct Authenticator: Authorizer {
             throw Self.kakaoTokenRequired.rejecting(.notAccessToken, explains: explainsRejections)
         }
         guard let key = request[.operatorKey] else {
-            return try checkToken(credential.text, sha256, access, of: request, isBackend: isTrusted(request))
+            return try self.checkToken(credential.text, sha256, access, of: request, isBackend: isTrusted(request))
         }
         @Sendable func checkToken() throws -> PendingCheck? {
             try self.checkToken(credential.text, sha256, access, of: request, isBackend: true)

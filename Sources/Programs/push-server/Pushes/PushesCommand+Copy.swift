@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import JSON
+import Pushes
 
 extension PushesCommand {
     struct Copy: ServerCommand {
@@ -18,12 +19,10 @@ extension PushesCommand {
         @Option(help: "The name of the copy. (default: that of the push)")
         var name: String?
 
-        @Option(
-            help: """
-                The time to send the copy, such as "2026-12-01 09:00" in the server's pushes.time_zone, or 2026-11-21T08:15:30Z. \
-                (default: now)
-                """
-        )
+        @Option(help: "The kind of the copy. (default: that of the push)")
+        var kind: PushKind?
+
+        @Option(help: "The time to send the copy, in the forms of send. (default: now)")
         var at: String?
 
         @Option(help: "The time when unsent batches expire, in the same forms. (default: never)")
@@ -46,43 +45,33 @@ extension PushesCommand {
 
         func run(on server: ServerClient) async throws {
             let key = idempotency.key()
-            let copy = try await request(server)
-            func create(dryRun: Bool) async throws -> JSONValue {
-                var body = copy
+            var request = JSONObject()
+            request["name"] = name.map { .string($0) }
+            request["kind"] = kind.map { .string($0.rawValue) }
+            request["send_at"] = try await server.time(at).map { .string($0) }
+            request["expires_at"] = try await server.time(expires).map { .string($0) }
+            func copy(dryRun: Bool) async throws -> JSONValue {
+                var body = request
                 if dryRun { body["dry_run"] = true }
                 let timeout = ServerClient.longTimeout
                 return try await server.create("\(push.path)/copy", body, idempotencyKey: key, timeout: timeout)
             }
             guard !dryRun else {
-                let preview = try await server.times().shown(try await create(dryRun: true))
-                for line in DryRun.lines(preview) { Terminal.writeLine(line) }
+                let shown = try await server.times().shown(try await copy(dryRun: true))
+                for line in DryRun.lines(shown) { Terminal.writeLine(line) }
                 return
             }
             if !yes, Terminal.isInteractive {
-                let preview = try await create(dryRun: true)
-                let times = try await server.timesOfQuestion()
-                let rows = ShownPhones.rows(preview) + DryRun.summary(of: copy, preview, times, now: Date())
-                for line in Text.table(rows) { Terminal.writeError(line) }
-                let question = DryRun.question(times.shown(preview), server: server.url)
-                try Terminal.confirm(question, orPrint: "Nothing was sent.")
+                try await Send.confirm(request, try await copy(dryRun: true), server)
             }
             let answer: JSONValue
             do {
-                answer = try await create(dryRun: false)
+                answer = try await copy(dryRun: false)
             } catch {
                 IdempotencyOptions.adviseRetry(after: error, key: key)
                 throw error
             }
             try await Send.report(ShownPush(answer), watching: watch, server)
-        }
-
-        /// Returns the body of the request, without unset members.
-        private func request(_ server: ServerClient) async throws -> JSONObject {
-            var body = JSONObject()
-            body["name"] = name.map { .string($0) }
-            body["send_at"] = try await server.time(at).map { .string($0) }
-            body["expires_at"] = try await server.time(expires).map { .string($0) }
-            return body
         }
     }
 }
