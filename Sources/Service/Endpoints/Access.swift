@@ -21,6 +21,9 @@ package enum Access: Sendable, Equatable {
     /// Operators whose key has this scope, for any user; and users with an access token of Kakao Login, for themselves.
     /// Their requests are limited as those of ``device``.
     case kakaoUser(Scope)
+    /// Operators whose key has this scope; and phones and pages with one of the app's own keys and the header field `KA`, if the
+    /// settings admit them. These keys are public, so that the authorization limits the requests of each network and of all.
+    case appKey(Scope)
     /// Kakao, authenticated by the Admin key.
     case kakao
     /// Kakao, authenticated by the feedback secret in the path: the parameter `{secret}`.
@@ -33,7 +36,7 @@ package enum Access: Sendable, Equatable {
     /// operations with such an access, and admits these callers only.
     package var isPublic: Bool {
         switch self {
-        case .anyone, .device, .kakaoUser, .kakao, .kakaoAddress: true
+        case .anyone, .device, .kakaoUser, .appKey, .kakao, .kakaoAddress: true
         case .operatorPort, .operator, .operatorWithAny, .monitoring: false
         }
     }
@@ -42,7 +45,7 @@ package enum Access: Sendable, Equatable {
     package var openLimit: OpenLimit? {
         switch self {
         case .anyone(let limit), .operatorPort(let limit): limit
-        case .operator, .operatorWithAny, .monitoring, .device, .kakaoUser, .kakao, .kakaoAddress: nil
+        case .operator, .operatorWithAny, .monitoring, .device, .kakaoUser, .appKey, .kakao, .kakaoAddress: nil
         }
     }
 }
@@ -72,6 +75,8 @@ package enum Caller: Principal, Equatable {
     case `operator`(KeyIdentity)
     /// A user's app, for this user only.
     case user(AuthorizedUser)
+    /// A phone or a page, with one of the app's own keys.
+    case app(AppCaller)
     case kakao
 }
 
@@ -100,6 +105,19 @@ package struct KeyIdentity: Sendable, Equatable {
         self.id = id
         self.name = name
         self.digest = digest
+    }
+}
+
+/// A phone or a page that calls with one of the app's own keys.
+package struct AppCaller: Sendable, Equatable {
+    /// The native app key or the JavaScript key, which is public.
+    package let key: String
+    /// The header field `KA`, in which Kakao's SDKs describe themselves and the app.
+    package let ka: String
+
+    package init(key: String, ka: String) {
+        self.key = key
+        self.ka = ka
     }
 }
 

@@ -244,6 +244,8 @@ package final class OperationDeclaration: Sendable {
             problems.formUnion([
                 .unauthorized, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests, .identityUnavailable,
             ])
+        case .appKey:
+            problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys, .tooManyRequests])
         case .kakao: problems.formUnion([.unauthorized])
         case .kakaoAddress: problems.formUnion([.notFound])
         }

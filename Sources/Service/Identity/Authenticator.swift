@@ -16,6 +16,7 @@ struct Authenticator: Authorizer {
     let keys: OperatorKeyStore
     let users: UserCredentials
     let limits: UserRequestLimits
+    let appKeyLimits: AppKeyLimits
     let monitoring: MonitoringAccess
     let kakao: KakaoClient
     let client: HTTPClient
@@ -35,6 +36,7 @@ struct Authenticator: Authorizer {
         case .monitoring: { try monitoring.check($0) { try checkOperator($0, .all([.read])) } }
         case .device: { try checkUser($0, or: .devices, acceptsAnyToken: true) }
         case .kakaoUser(let scope): { try checkUser($0, or: scope, acceptsAnyToken: false) }
+        case .appKey(let scope): { try checkApp($0, or: scope) }
         case .kakao: { try checkKakao($0) }
         case .kakaoAddress: { try checkAddress($0) }
         }
@@ -110,7 +112,34 @@ struct Authenticator: Authorizer {
         }
     }
 
+    /// The length of the header field `KA`, in bytes. Those of Kakao's SDKs have some two hundred.
+    private static let kaLength = 1...1024
+
+    /// Authenticates the caller of an operation that phones and pages may call with one of the app's own keys. Such calls are
+    /// limited before any of their body is read.
+    private func checkApp(_ request: Request, or scope: Scope) throws -> PendingCheck? {
+        guard let credential = Credential(request) else { throw Self.unauthorized }
+        let digest = SHA256Digest.of(credential.text)
+        guard credential.scheme == .kakaoAK, secrets.value.admitsPublicKey(digest: digest) else {
+            return try checkKey(digest, .all([scope]), of: request)
+        }
+        try appKeyLimits.charge(request.clientAddress.network)
+        guard let ka = request[.ka], Self.kaLength.contains(ka.utf8.count),
+            ka.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
+        else {
+            throw Problem(
+                of: .unauthorized,
+                "A call with an app key needs the header KA of Kakao's SDKs, of at most \(Self.kaLength.upperBound) ASCII characters.",
+                headerFields: [.wwwAuthenticate: "KakaoAK"]
+            )
+        }
+        request.principal = Caller.app(AppCaller(key: credential.text, ka: ka))
+        return nil
+    }
+
     private func checkKey(_ digest: [UInt8], _ scopes: Requirement, of request: Request) throws -> PendingCheck? {
+        // It is no guess, and all phones of a carrier have it: it must not make their address wait.
+        guard !secrets.value.hasPublicKey(digest: digest) else { throw Self.appKeyNotAdmitted }
         guard admitsOperators else {
             try operators.recordRejection(from: request.clientAddress.network)
             throw Self.unauthorized
@@ -165,6 +194,14 @@ struct Authenticator: Authorizer {
         Problem(
             of: .unauthorized,
             "This call needs an access token of Kakao Login. Send it as Authorization: Bearer TOKEN.",
+            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+        )
+    }
+
+    private static var appKeyNotAdmitted: Problem {
+        Problem(
+            of: .unauthorized,
+            "This server does not accept the app's own key for this call. Send an operator key or a user's token.",
             headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
         )
     }

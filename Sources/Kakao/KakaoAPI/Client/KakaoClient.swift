@@ -154,7 +154,7 @@ package struct KakaoClient: Sendable {
         _ uploads: [KakaoUpload],
         maskingSecrets: Bool = false
     ) -> HTTPClientRequest {
-        precondition(operation.credentials.contains(credential.kind), "\(operation.name): \(credential.kind)")
+        precondition(operation.credentials.contains(credential.kind.declared), "\(operation.name): \(credential.kind)")
         var request = HTTPClientRequest(
             method: operation.methods[0],
             url: (operation.host == .api ? apiURL : authURL) + operation.path(of: call),
@@ -190,9 +190,14 @@ package struct KakaoClient: Sendable {
         case .userToken(let token): return [.authorization: "Bearer \(token)"]
         case .appKey:
             guard let app = settings.app else { preconditionFailure("there is no app key") }
-            return [.authorization: "KakaoAK \(app.key.unmasked)", .ka: app.ka]
+            return headerFields(of: app)
+        case .appKeyOfCaller(let app): return headerFields(of: app)
         case .none: return [:]
         }
+    }
+
+    private func headerFields(of app: KakaoAppKey) -> HTTPFields {
+        [.authorization: "KakaoAK \(app.key.unmasked)", .ka: app.ka]
     }
 
     /// Returns the secrets of a request: those of its parameters, and its credential.
@@ -202,6 +207,7 @@ package struct KakaoClient: Sendable {
             case .adminKey, .adminKeyForUser: settings.adminKey.unmasked
             case .userToken(let token): token
             case .appKey: settings.app?.key.unmasked
+            case .appKeyOfCaller(let app): app.key.unmasked
             case .none: nil
             }
         return Call.operation.secrets(of: call) + [key].compactMap(\.self)

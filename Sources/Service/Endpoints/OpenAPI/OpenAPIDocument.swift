@@ -78,6 +78,7 @@ private enum SecurityScheme: String, CaseIterable {
     case operatorKey
     case userToken
     case kakaoToken
+    case appKey
     case adminKey
 
     var json: JSONValue {
@@ -97,6 +98,12 @@ private enum SecurityScheme: String, CaseIterable {
             [
                 "type": "http", "scheme": "bearer",
                 "description": "An access token of Kakao Login: gives access to calls for the user.",
+            ]
+        case .appKey:
+            [
+                "type": "apiKey", "in": "header", "name": "Authorization",
+                "description":
+                    "`KakaoAK APP_KEY` with the app's native app key or JavaScript key and the header `KA`, as Kakao's SDKs send it.",
             ]
         case .adminKey:
             [
@@ -126,6 +133,7 @@ extension Access {
         case .monitoring: [requirement(.operatorKey, [.read])]
         case .device: [requirement(.operatorKey, [.devices]), requirement(.userToken)]
         case .kakaoUser(let scope): [requirement(.operatorKey, [scope]), requirement(.kakaoToken)]
+        case .appKey(let scope): [requirement(.operatorKey, [scope]), requirement(.appKey)]
         case .kakao: [requirement(.adminKey)]
         }
     }

@@ -154,6 +154,7 @@ extension KakaoError {
         switch credential {
         case .adminKey, .adminKeyForUser, .userToken: "Admin key"
         case .appKey: "app key or `sharing.ka_header`"
+        case .appKeyOfCaller: "app key"
         case .none: "app key, client secret or redirect URI"
         }
     }
