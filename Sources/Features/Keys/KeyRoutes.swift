@@ -62,7 +62,7 @@ struct KeyRoutes: RouteCollection {
         guard let creator = call.caller.key else { preconditionFailure("only operators are admitted") }
         let (role, scopes) = (try call[Self.role], try call[Self.scopes])
         guard role != nil || scopes != nil else {
-            throw Problem.field(Self.scopes.name, "an array of scopes, unless role is given")
+            throw Problem.field(Self.scopes.name, "an array of scopes", "Give role, scopes or both.")
         }
         let expiresAt = try call[Self.expiresAt]
         if let expiresAt, expiresAt <= Date() { throw Problem.field(Self.expiresAt.name, "a time in the future") }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import KakaoAPI
 import Locking
 import Postgres
+import Runtime
 
 /// Reads of pushes and batches, to show them and to check new pushes against them.
 struct PushReads: Sendable {
@@ -11,6 +12,11 @@ struct PushReads: Sendable {
     /// Returns a push and its counts; `nil` if there is no such push.
     func summary(_ id: UUID) async throws -> PushSummary? {
         try await pool.read(ReadPush(id: id, hours: settings.hours)).first
+    }
+
+    /// Returns the request that created a push; `nil` if there is no such push.
+    func request(of id: UUID) async throws -> StoredPushRequest? {
+        try await pool.read(ReadPushRequest(id: id)).first
     }
 
     /// The pushes to list.
@@ -216,7 +222,7 @@ struct FindInvalidObject: PostgresStatement {
     var parameters: [PostgresValue] {
         [
             .text(push.audience.storedName?.text), .text(push.exclusion?.audience?.text),
-            .uuids(push.exclusion?.pushes ?? []), .timestamp(push.sendAt),
+            .uuids(push.exclusion?.pushes ?? []), .timestamp(push.times.sendAt),
         ]
     }
 

@@ -69,7 +69,7 @@ struct DevCommand: AsyncParsableCommand {
             let directory = directory
             let server = try PushServer(
                 settings: settings,
-                migrations: try options.migrationsFolder(),
+                migrations: options.migrations,
                 logger: logger,
                 logSink: sink
             ) { server in
@@ -137,6 +137,7 @@ struct DevCommand: AsyncParsableCommand {
             "SHARING_APP_KEY_CALLS": "true",
             "SHARING_KA_HEADER": "sdk/2.27.3 os/ios-17.0 origin/com.example.app",
             "STORY_ENABLED": "true",
+            "IDENTITY_EXPLAIN_REJECTIONS": "true",
             "JOURNAL_DIRECTORY": "\(absolute(directory))/journal",
         ]
         var environment = defaults.merging(ProcessInfo.processInfo.environment) { _, given in given }

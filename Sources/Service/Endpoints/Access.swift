@@ -19,8 +19,9 @@ package enum Access: Sendable, Equatable {
     /// limits the requests of each user and of each address.
     case device
     /// Operators whose key has this scope, for any user; and users with an access token of Kakao Login, for themselves.
-    /// Their requests are limited as those of ``device``.
-    case kakaoUser(Scope)
+    /// Their requests are limited as those of ``device``. `admitsUnlinked` says whether a user may call who is not linked to the
+    /// app yet: ``Caller/unlinkedUser``.
+    case kakaoUser(Scope, admitsUnlinked: Bool = false)
     /// Operators whose key has this scope; and phones and pages with one of the app's own keys and the header field `KA`, if the
     /// settings admit them. These keys are public, so that the authorization limits the requests of each network and of all.
     case appKey(Scope)
@@ -38,6 +39,15 @@ package enum Access: Sendable, Equatable {
         switch self {
         case .anyone, .device, .kakaoUser, .appKey, .kakao, .kakaoAddress: true
         case .operatorPort, .operator, .operatorWithAny, .monitoring: false
+        }
+    }
+
+    /// Whether users have this access, except those who are not linked to the app yet.
+    var refusesUnlinked: Bool {
+        switch self {
+        case .device, .kakaoUser(_, admitsUnlinked: false): true
+        case .kakaoUser(_, admitsUnlinked: true): false
+        case .anyone, .operatorPort, .operator, .operatorWithAny, .monitoring, .appKey, .kakao, .kakaoAddress: false
         }
     }
 
@@ -75,6 +85,9 @@ package enum Caller: Principal, Equatable {
     case `operator`(KeyIdentity)
     /// A user's app, for this user only.
     case user(AuthorizedUser)
+    /// A user who has logged in to the app and is not linked to it, since the app links its users when they sign up. Kakao
+    /// has no id of the user, who may sign up, and end the login.
+    case unlinkedUser
     /// A phone or a page, with one of the app's own keys.
     case app(AppCaller)
     case kakao
@@ -113,11 +126,11 @@ package struct AppCaller: Sendable, Equatable {
     /// The native app key or the JavaScript key, which is public.
     package let key: String
     /// The header field `KA`, in which Kakao's SDKs describe themselves and the app.
-    package let ka: String
+    package let agent: String
 
-    package init(key: String, ka: String) {
+    package init(key: String, agent: String) {
         self.key = key
-        self.ka = ka
+        self.agent = agent
     }
 }
 

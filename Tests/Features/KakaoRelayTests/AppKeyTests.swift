@@ -160,15 +160,15 @@ import Testing
             fault.path = "\(Self.templates)/default"
             fault.status = 401
             fault.code = -401
-            fault.message = "ip mismatched! key=\(Self.nativeKey)"
+            fault.message = "domain mismatched! key=\(Self.nativeKey)"
             service.kakao.sandbox.add(fault)
             let answer = try await Self.phone(service.api).post("\(Self.templates)/default", form: Self.fields)
             #expect(answer.status == 401)
             #expect(answer.json?["code"] == -401)
-            #expect(answer.json?["detail"]?.string?.contains("ip mismatched!") == true)
+            #expect(answer.json?["msg"]?.string?.hasPrefix("domain mismatched!") == true)
             #expect(!answer.text.contains(Self.nativeKey))
             let ofServer = try await service.api.post("\(Self.templates)/default", form: Self.fields)
-            #expect(ofServer.status == 502)
+            #expect(ofServer.problem == "server-refused-by-kakao")
             service.kakao.sandbox.removeFaults()
             #expect(try await service.api.get("/v1/status").json?["kakao"]?["state"] != "refusing")
         }

@@ -200,17 +200,16 @@ package struct KakaoClient: Sendable {
         [.authorization: "KakaoAK \(app.key.unmasked)", .ka: app.ka]
     }
 
-    /// Returns the secrets of a request: those of its parameters, and its credential.
+    /// Returns the secrets of a request: those of its parameters, its credential, and the server's keys.
     private func secrets<Call: KakaoCall>(of call: Call, _ credential: KakaoCredential) -> [String] {
-        let key: String? =
+        let own: String? =
             switch credential {
-            case .adminKey, .adminKeyForUser: settings.adminKey.unmasked
             case .userToken(let token): token
-            case .appKey: settings.app?.key.unmasked
             case .appKeyOfCaller(let app): app.key.unmasked
-            case .none: nil
+            case .adminKey, .adminKeyForUser, .appKey, .none: nil
             }
-        return Call.operation.secrets(of: call) + [key].compactMap(\.self)
+        let keys = [own, settings.adminKey.unmasked, settings.app?.key.unmasked]
+        return Call.operation.secrets(of: call) + keys.compactMap(\.self)
     }
 
     /// The parameters that name the user of a call with the Admin key.

@@ -23,7 +23,7 @@ package enum OperatorRole: String, CaseIterable, Sendable {
         case .onCall: [.operate, .read]
         case .approver: [.approve, .read]
         case .security: [.admin]
-        case .backend: [.devices, .send, .accounts, .talk, .sharing, .read]
+        case .backend: [.devices, .send, .accounts, .talk, .userCalls, .sharing, .read]
         }
     }
 }
