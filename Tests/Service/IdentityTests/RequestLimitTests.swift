@@ -39,7 +39,9 @@ import Testing
         #expect(allowed == 24 * 20 - 1)
     }
 
-    @Test("Calls with app keys have a bucket of a day for each network, four times that for an IPv6 site, and one for all")
+    @Test(
+        "Calls with app keys have a bucket of a day for each network, four times that for an IPv6 site, and one for all"
+    )
     func appKeys() throws {
         let limits = AppKeyLimits(perDay: 2, perMinute: 11)
         func network(_ text: String) throws -> SocketAddress.Network { try #require(SocketAddress(text)).network }
