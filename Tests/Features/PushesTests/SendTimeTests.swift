@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPClient
 import HTTPServer
 import JSON
 import ServiceTesting
@@ -6,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Endpoints
+@testable import Pushes
 @testable import Runtime
 
 /// Tests of the times of a push that are past, and of the time zone of the operators.
