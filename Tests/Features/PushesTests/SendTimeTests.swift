@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPClient
 import HTTPServer
 import JSON
+import Server
 import ServiceTesting
 import TestSupport
 import Testing
