@@ -26,10 +26,14 @@ struct KakaoRelayRoutes: RouteCollection {
 
     let settings: RelaySettings
     let kakao: KakaoClient
+    /// The client for callers with one of the app's own keys.
+    let kakaoForApps: KakaoClient
     let audit: AuditLog
     let images: ImageSettings
     /// The limit of concurrent uploads, whose files are in memory.
     let uploads: ConcurrencyLimit
+    /// That of callers with one of the app's own keys.
+    let appUploads: ConcurrencyLimit
     /// The access tokens of users, for calls of operators that Kakao accepts only with the user's token.
     let tokens: any UserTokenSource
     /// The quotas of KakaoTalk messages.
@@ -182,6 +186,8 @@ struct KakaoRelayRoutes: RouteCollection {
         switch target {
         case .known(let credential, _):
             return try await kakao.relay(request, as: credential, uploads: uploads)
+        case .app(let key):
+            return try await kakaoForApps.relay(request, as: .appKeyOfCaller(key), uploads: uploads)
         case .account(let userID):
             let token = try await tokens.accessToken(of: userID, replacing: nil)
             do throws(KakaoError) {
@@ -214,6 +220,7 @@ struct KakaoRelayRoutes: RouteCollection {
     ) async throws -> Response {
         try requireEnabled(operation.family)
         let limits = operation.family == .story ? settings.storyFileLimits : images.fileLimits
+        let uploads = call.caller.app == nil ? uploads : appUploads
         return try await uploads.run(on: call.request.loop) {
             var call = call
             let files = try await call.files(in: body, limits)
@@ -230,16 +237,20 @@ struct KakaoRelayRoutes: RouteCollection {
         case known(KakaoCredential, userID: Int64?)
         /// A user, with the access token of the user's account.
         case account(Int64)
+        /// The app, with the key and the header field `KA` of a phone or a page.
+        case app(KakaoAppKey)
 
         var userID: Int64? {
             switch self {
             case .known(_, let userID): userID
             case .account(let userID): userID
+            case .app: nil
             }
         }
     }
 
     private static func target<KakaoCall>(of call: Call, _ operation: KakaoOperation<KakaoCall>) throws -> Target {
+        if let app = call.caller.app { return .app(KakaoAppKey(key: KakaoKey(app.key), ka: app.agent)) }
         if operation.needsAppKey { return .known(.appKey, userID: nil) }
         guard operation.isOfUser else { return .known(.adminKey, userID: nil) }
         let target = try call.kakaoTarget()
@@ -256,6 +267,13 @@ struct KakaoRelayRoutes: RouteCollection {
         Kind<String>.text(oneOf: ["off"]),
         "`off` sends a template even if the linter expects Kakao to reject it."
     )
+}
+
+extension Caller {
+    /// The phone or page that calls with one of the app's own keys; `nil` for other callers.
+    fileprivate var app: AppCaller? {
+        if case .app(let app) = self { app } else { nil }
+    }
 }
 
 extension KakaoCall {
@@ -282,6 +300,10 @@ extension KakaoOperation {
     /// Whether Kakao accepts the call only with the app key that its SDKs have.
     fileprivate var needsAppKey: Bool { credentials == [.appKey] }
 
+    /// Whether phones and pages may make the call with one of the app's own keys. Since these are public, nothing is deleted with
+    /// them.
+    fileprivate var admitsAppKeys: Bool { needsAppKey && !methods.contains(.delete) }
+
     /// Whether the call concerns one user, rather than the app.
     fileprivate var isOfUser: Bool { credentials.contains(.userToken) || credentials.contains(.adminKeyForUser) }
 
@@ -293,6 +315,7 @@ extension KakaoOperation {
             case .talk, .story: .talk
             case .sharing: .sharing
             }
+        if admitsAppKeys { return .appKey(scope) }
         return credentials.contains(.userToken)
             ? .kakaoUser(scope, admitsUnlinked: admitsUnlinked) : .operator(scope)
     }
