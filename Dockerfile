@@ -10,6 +10,8 @@ COPY Package.swift ./
 RUN swift package resolve
 COPY Sources Sources
 COPY Tests Tests
+# The migrations are a part of the program.
+COPY migrations migrations
 # A static Swift program has 50,000 relocations at startup. Their packed list takes a few KiB of memory instead of 1
 # MiB. Only lld writes packed relocations; glibc reads them since 2.36 (Debian 12). Functions have sections of their own,
 # so that the linker leaves out each one that is not used.
@@ -21,7 +23,6 @@ RUN swift build $BUILD --product push-server \
     && cp "$(swift build $BUILD --show-bin-path)/push-server" /app/ \
     && cp "$(swift build $BUILD --show-bin-path)/kakao-sandbox" /app/ \
     && cp /usr/libexec/swift/linux/swift-backtrace-static /app/
-COPY migrations /app/migrations
 
 FROM debian:bookworm-slim
 RUN apt-get update \

@@ -120,6 +120,7 @@ let package = Package(
             "Service/Endpoints",
             ["Crypto", "EventLoop", "HTTPServer", "JSON", "Locking", "Net", "Postgres", "Schemas", httpTypes, logging]
         ),
+        .target(name: "CMigrations", path: "Sources/Service/CMigrations"),
         target("Service/Settings", ["CLibyaml", "Crypto", "HTTPClient", "HTTPServer", "KakaoAPI", "Schemas"]),
         target(
             "Service/Runtime",
@@ -164,7 +165,8 @@ let package = Package(
         target(
             "Features/Pushes",
             [
-                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "Postgres",
                 "Runtime", "Schemas", "ServiceKit", "Settings", deque, httpTypes, logging, serviceLifecycle,
             ]
         ),
@@ -218,8 +220,9 @@ let package = Package(
         target(
             "Server",
             [
-                "Accounts", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
-                "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput", "Messages", "Net",
+                "Accounts", "Callbacks", "CMigrations", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "HTTPServer", "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput",
+                "Messages", "Net",
                 "Postgres", "Pushes", "Runtime", "ServiceKit", "Settings", "Sharing", "Status", "Webhooks", logging,
                 serviceLifecycle, unixSignals,
             ]
@@ -337,9 +340,9 @@ let package = Package(
         tests(
             "Features/DevicesTests",
             [
-                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "Identity", "JSON",
-                "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Runtime", "Server", "ServiceKit", "ServiceTesting",
-                "Settings", "TestSupport", httpTypes, logging,
+                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
+                "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Runtime", "Server", "ServiceKit",
+                "ServiceTesting", "Settings", "TestSupport", httpTypes, logging,
             ]
         ),
         tests(
@@ -361,8 +364,9 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Endpoints", "HTTPClient", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres",
-                "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport",
+                "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net",
+                "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
+                "TestSupport",
                 "Webhooks", httpTypes, logging, subprocess,
             ]
         ),
@@ -403,7 +407,8 @@ let package = Package(
         tests(
             "Programs/PushServerTests",
             [
-                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal",
+                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON",
+                "Journal",
                 "kakao-sandbox", "KakaoSandbox", "Locking", "Net", "Postgres", "PrivatePostgres", "push-server",
                 "Pushes",
                 "Runtime", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes,

@@ -33,6 +33,10 @@ CREATE TABLE pushes (
     -- The version of Kakao's Push API whose format the message has.
     message_version     text        NOT NULL CHECK (message_version IN ('v1', 'v2')),
     bypass              boolean     NOT NULL DEFAULT false,
+    -- The beginning of what a phone shows, for lists.
+    first_words         text        NOT NULL DEFAULT '',
+    -- The warnings about the message, an array of objects with `code`, `path` and `message`.
+    warnings            jsonb       NOT NULL DEFAULT '[]',
     -- NULL if the request did not say.
     kind                text        CHECK (kind IN ('advertising', 'informational')),
     -- The tag that all of a user's devices need for advertising; NULL if none is needed.
@@ -109,8 +113,8 @@ ALTER TABLE pushes ALTER COLUMN user_ids SET STATISTICS 0;
 
 CREATE INDEX pushes_unfinished ON pushes (send_at) WHERE state IN ('scheduled', 'preparing', 'sending');
 CREATE INDEX pushes_finished ON pushes (finished_at) WHERE finished_at IS NOT NULL;
--- The few pushes that wait for an operator. The metrics count them.
-CREATE INDEX pushes_stopped ON pushes (state) WHERE state IN ('proposed', 'paused', 'halted');
+-- The few pushes that wait for an operator. The metrics count them, and the status shows the oldest of each state.
+CREATE INDEX pushes_stopped ON pushes (state, id) WHERE state IN ('proposed', 'paused', 'halted');
 
 -- Find the parts of audiences that are still needed.
 CREATE INDEX pushes_audience_parts ON pushes (audience_parts_id)

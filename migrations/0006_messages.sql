@@ -40,7 +40,7 @@ CREATE TABLE messages (
 CREATE UNIQUE INDEX messages_idempotency_key ON messages (operator_key, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX messages_sender ON messages (sender, id);
-CREATE INDEX messages_active ON messages (send_at) WHERE state = 'active';
+CREATE INDEX messages_active ON messages (send_at, id) WHERE state = 'active';
 CREATE INDEX messages_expiring ON messages (expires_at) WHERE state = 'active' AND expires_at IS NOT NULL;
 CREATE INDEX messages_unresolved ON messages (resolve_at) WHERE state = 'active' AND resolve_at IS NOT NULL;
 CREATE INDEX messages_finished ON messages (finished_at) WHERE finished_at IS NOT NULL;

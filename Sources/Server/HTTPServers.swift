@@ -48,7 +48,12 @@ struct HTTPServers: Sendable {
                     preconditionFailure("each loop has routes")
                 }
                 let accessLog = AccessLog(logger: logger, quietPaths: StatusFeature.quietPaths, mask: context.mask)
-                return Application(router: router(routes), middleware: [accessLog, context.gate], logger: logger)
+                return Application(
+                    router: router(routes),
+                    middleware: [accessLog, context.gate],
+                    logger: logger,
+                    suggest: Suggestion.closest
+                )
             }
         }
         main = try server(mainSettings) { operatorSettings == nil ? $0.router : $0.publicRouter }

@@ -33,7 +33,7 @@ package final class PushServer: Service {
     /// Creates all services and binds the ports. No request is served before ``run()``.
     ///
     /// - Parameters:
-    ///   - migrations: The folder of the SQL files, which are read once.
+    ///   - migrations: The folder of the SQL files, which are read once; `nil` for those of the program.
     ///   - logSink: The sink of `logger`, whose dropped lines are counted and whose level a reload sets; `nil` for a
     ///     logger without one.
     ///   - loopCount: The number of event loops; `nil` for that of the settings.
@@ -43,14 +43,14 @@ package final class PushServer: Service {
     ///   read; ``SystemError`` when the server cannot listen on an address.
     package init(
         settings: Settings,
-        migrations: String,
+        migrations: String?,
         logger: Logger,
         logSink: LogSink? = nil,
         loopCount: Int? = nil,
         startsStopped: Bool = false,
         onReady: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
-        let migrator = try Migrator(directory: migrations)
+        let migrator = try Migrator(ofProgramOr: migrations)
         self.logger = logger
         self.startsStopped = startsStopped
         self.logSink = logSink

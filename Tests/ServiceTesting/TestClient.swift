@@ -125,6 +125,12 @@ extension HTTPClientResponse {
     /// The name of a problem: the last part of its type.
     package var problem: String? { json?["type"]?.string?.split(separator: ":").last.map(String.init) }
 
+    /// Whether a call in Kakao's format is accepted and stored, while the call to Kakao is pending.
+    package var isPending: Bool { status == 200 && headerFields[.state] == "pending" }
+
+    /// Who has answered a relayed call, or caused a problem.
+    package var answerer: String? { headerFields[.answeredBy] }
+
     /// The field that a problem names.
     package var field: String? { json?["field"]?.string }
 }
@@ -188,4 +194,8 @@ extension TestClient {
         package let status: Int
         package let body: String
     }
+}
+
+extension HTTPField.Name {
+    package static let state = unvalidated("X-State")
 }

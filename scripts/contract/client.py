@@ -22,10 +22,10 @@ from kakao_push_server_client.models import (
 client = AuthenticatedClient(base_url=os.environ["SERVER_URL"], token=os.environ["OPERATOR_KEY"])
 user = 4242
 
-registration = PutDeviceRequest.from_dict({"uuid": user, "push_type": "fcm", "push_token": "a-token-of-the-generated-client"})
+registration = PutDeviceRequest.from_dict({"user_id": user, "push_type": "fcm", "push_token": "a-token-of-the-generated-client"})
 device = put_device.sync("phone", client=client, body=registration)
 assert isinstance(device, Device), device
-devices = list_devices.sync(client=client, uuid=user)
+devices = list_devices.sync(client=client, user_id=user)
 assert [item.device_id for item in devices.items] == ["phone"], devices
 
 # The requests of the fuzzer may have stopped it.

@@ -50,15 +50,16 @@ def make_valid(case):
             case.body = body = {}
             case.media_type = "application/json"
         fields = case.query if case.method in ("GET", "DELETE") else body
-        for name in ("uuid", "push_type") if case.method == "DELETE" else ("uuid",):
+        user = "uuid" if case.path.startswith(("/v1/push", "/v2/push")) else "user_id"
+        for name in (user, "push_type") if case.method == "DELETE" else (user,):
             body.pop(name, None)
-        case.query.pop("uuid", None)
+        case.query.pop(user, None)
         if fields.get("uuids") is None:
             fields.pop("uuids", None)
-            fields["uuid"] = 1
+            fields[user] = 1
     if case.operation.definition.raw["operationId"] == "createPush":
         # The audience exists, the times are in order, and a user that is not known can be named only by its id. There are
-        # no testers, and advertising has a mark in its texts.
+        # no testers, and advertising begins with its mark.
         body.pop("to_testers", None)
         if "audience" in (body.get("audience") or {"audience": ""}):
             body["audience"] = {"everyone": True}

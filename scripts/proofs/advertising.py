@@ -17,7 +17,7 @@ sleep_until(end - 10)
 push = send_to_audience(
     users_per_second=20_000,
     kind="advertising",
-    message={"for_gcm": {"custom_field": {"marker": "advertising", "message": "(광고) Sale"}}},
+    message={"for_gcm": {"notification": {"body": "(광고) Sale"}, "custom_field": {"marker": "advertising"}}},
 )
 sleep_until(end - 1)
 before = show(push)["users"]["sent"]

@@ -94,8 +94,9 @@ ALTER TABLE link_callbacks DROP COLUMN later;
 SQL
 "$programs/push-server" migrate --migrations "$work/later/migrations"
 lines=$(wc -l <"$work/postgres/log")
-# It reads the migrations of its working directory.
-start_server server "${server_settings[@]}" CALLBACKS_RETENTION_DAYS=100 env --chdir="$work/later"
+# A server of the later version: its migrations come from the folder.
+start server env HTTP_PORT=0 LOG_LEVEL=notice "${server_settings[@]}" CALLBACKS_RETENTION_DAYS=100 \
+    "$programs/push-server" serve --migrations "$work/later/migrations"
 wait_ready server
 SERVER_URL=$(url server)
 export SERVER_URL

@@ -15,10 +15,17 @@ package struct Problem: Error, Sendable {
     package var kind: String
     /// A sentence that says what is wrong and what to do. It contains no secret and no push token.
     package var detail: String
+    /// The text of `msg`, which clients of Kakao's API read: Kakao's own words. `nil` for Kakao's usual words for `code` or, if
+    /// none are known, `detail`.
+    package var message: String?
+    /// Who has refused the request.
+    package var answerer = Answerer.server
     /// Additional members, such as `field` and `allowed` of a field error.
     package var members: JSONObject
     /// Header fields of the response, such as `Retry-After`, `Allow` and `WWW-Authenticate`.
     package var headerFields: HTTPFields
+    /// The reason of a 401, for the log and the metrics: one of a bounded number of words. Callers do not see it.
+    package var reason: String?
 
     package init(
         _ status: HTTPResponse.Status,
@@ -29,8 +36,8 @@ package struct Problem: Error, Sendable {
         headerFields: HTTPFields = HTTPFields()
     ) {
         self.status = status
-        self.code = code ?? Self.code(of: status)
-        self.kind = kind ?? status.reasonPhrase.lowercased().split(separator: " ").joined(separator: "-")
+        self.code = code ?? KakaoWords.code(of: status)
+        self.kind = kind ?? status.phrase.lowercased().split(separator: " ").joined(separator: "-")
         self.detail = detail
         self.members = members
         self.headerFields = headerFields
@@ -44,31 +51,20 @@ package struct Problem: Error, Sendable {
         )
     }
 
-    /// Returns the number that a client written for Kakao's API expects with a status.
-    private static func code(of status: HTTPResponse.Status) -> Int {
-        switch status.code {
-        case 400: -2
-        case 401: -401
-        case 403: -5
-        case 429: -10
-        case 500: -1
-        case 503: -9798
-        default: -(1000 + status.code)
-        }
-    }
-
     /// The response that shows the problem.
     package var response: Response {
         var json = JSONWriter()
         json.object { json in
             json.member("type", "urn:kakao-push-server:error:\(kind)")
-            json.member("title", status.reasonPhrase.isEmpty ? kind : status.reasonPhrase)
+            json.member("title", status.phrase)
             json.member("status", status.code)
             json.member("detail", detail)
             json.member("code", code)
-            json.member("msg", detail)
+            json.member("msg", message ?? KakaoWords.message(of: code) ?? detail)
             for (name, value) in members.members { json.member(name, value) }
         }
+        var headerFields = headerFields
+        headerFields[.answeredBy] = answerer.rawValue
         var response = Response(
             status,
             contentType: "application/problem+json",
@@ -76,6 +72,22 @@ package struct Problem: Error, Sendable {
             body: json.bytes
         )
         response.problem = kind
+        response.reason = reason
         return response
     }
+}
+
+/// The party whose answer a caller gets, as `X-Answered-By` names it. A success without the field is the server's.
+package enum Answerer: String, Sendable {
+    case server
+    case kakao
+}
+
+extension HTTPField.Name {
+    package static let answeredBy = unvalidated("X-Answered-By")
+}
+
+extension HTTPFields {
+    /// The header field of a success that is Kakao's. Made once, since responses share it without a copy.
+    package static let answeredByKakao: HTTPFields = [.answeredBy: Answerer.kakao.rawValue]
 }

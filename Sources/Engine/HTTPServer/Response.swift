@@ -18,6 +18,8 @@ package struct Response: Sendable {
     package let pieces: (@Sendable (ResponseBodyWriter) async throws -> Void)?
     /// The kind of the ``Problem`` that the response shows.
     var problem: String?
+    /// The reason of that problem: see ``Problem/reason``.
+    var reason: String?
 
     package init(
         _ status: HTTPResponse.Status,
@@ -47,8 +49,12 @@ package struct Response: Sendable {
     }
 
     /// Returns a response whose body is JSON text.
-    package static func json(_ body: [UInt8], status: HTTPResponse.Status = .ok) -> Response {
-        Response(status, contentType: "application/json;charset=UTF-8", body: body)
+    package static func json(
+        _ body: [UInt8],
+        status: HTTPResponse.Status = .ok,
+        headerFields: HTTPFields = HTTPFields()
+    ) -> Response {
+        Response(status, contentType: "application/json;charset=UTF-8", headerFields: headerFields, body: body)
     }
 
     /// Returns a response whose body is JSON text written in pieces.

@@ -125,7 +125,7 @@ struct AccountRoutes: RouteCollection {
         ]),
         maximumBodyBytes: RequestSize.small,
         answers: [.empty(.noContent, "The tokens are stored.")],
-        problems: [.tokenMismatch, .unlinkPending, .notConfigured, .badGateway, .kakaoUnavailable],
+        problems: [.tokenMismatch, .unlinkPending, .notConfigured, .badGateway, .serverRefused, .kakaoUnavailable],
         auditing: .handler,
         handler: importTokens
     )
@@ -144,14 +144,20 @@ struct AccountRoutes: RouteCollection {
         )
         guard let vault, let refresher, let appID else { throw Problem.accountsDisabled }
         guard refreshedBy == .app || tokens.refreshToken != nil else {
-            throw Problem.field(Self.refreshToken.name, "given, since the server is to refresh the tokens")
+            throw Problem.field(Self.refreshToken.name, "a refresh token", "The server is to refresh the tokens.")
         }
         guard refreshedBy == .app || refresher.app.client(appKey) != nil else { throw Problem.appKeyMissing(appKey) }
         let info = try await info(tokens.accessToken)
         guard info.appID == appID else {
             throw Problem(of: .tokenMismatch, "Kakao issued the access token for another app than kakao.app_id.")
         }
-        guard info.userID == userID else {
+        guard let holder = info.userID else {
+            throw Problem(
+                of: .tokenMismatch,
+                "Kakao has no id of the token's user, who is not linked to the app yet. Let the user sign up first."
+            )
+        }
+        guard holder == userID else {
             throw Problem(
                 of: .tokenMismatch,
                 "Kakao issued the access token for another user than the one in the path."
@@ -181,7 +187,7 @@ struct AccountRoutes: RouteCollection {
 
     private func info(_ accessToken: String) async throws -> AccessTokenInfo.Answer {
         do throws(KakaoError) {
-            return try await kakao.call(AccessTokenInfo(), as: .userToken(accessToken))
+            return try await kakao.holder(of: accessToken, in: appID)
         } catch {
             guard error.disposition != .logIn, error.disposition != .invalid else {
                 throw Problem(
@@ -234,7 +240,7 @@ struct AccountRoutes: RouteCollection {
             .empty(.noContent, "The user is unlinked, or was never linked."),
             .pending,
         ],
-        problems: [.refusedByKakao, .badGateway],
+        problems: [.refusedByKakao, .badGateway, .serverRefused],
         auditing: .kept { .user(try $0[userID]) },
         handler: delete
     )

@@ -19,20 +19,20 @@ struct UserEndRoutes: RouteCollection {
         _ id: String,
         _: Call.Type,
         _ summary: String,
-        answers: [Answer] = []
+        headers: [Answer.Header] = []
     ) -> OperationDeclaration where Call.Answer == UserIDAnswer {
         OperationDeclaration(
             id,
             .post,
             Call.operation.path,
-            .kakaoUser(.accounts),
+            .kakaoUser(.accounts, admitsUnlinked: Call.operation.admitsUnlinked),
             summary,
             body: .fields(KakaoTarget.fields),
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
-            answers: [.json(.ok, schema, "The user.")] + answers,
-            problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .loginRequired],
-            auditing: .kept { .user(try $0.kakaoTarget().userID) }
+            answers: [.json(.ok, schema, "The user.", headers: headers)],
+            problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .serverRefused, .loginRequired],
+            auditing: .kept { try $0.kakaoTarget().auditSubject }
         )
     }
 
@@ -40,8 +40,8 @@ struct UserEndRoutes: RouteCollection {
     private static let schema = UnlinkUser.operation.answer.schema ?? .object
 
     /// Returns the response with Kakao's answer.
-    private static func response(_ userID: Int64, _ status: HTTPResponse.Status = .ok) -> Response {
-        .json(UnlinkUser.operation.answer.encode(UserIDAnswer(userID: userID)), status: status)
+    private static func response(_ userID: Int64) -> Response {
+        .json(UnlinkUser.operation.answer.encode(UserIDAnswer(userID: userID)))
     }
 
     // MARK: Logout
@@ -55,7 +55,12 @@ struct UserEndRoutes: RouteCollection {
     @Sendable private func logOut(_ call: Call) async throws -> Response {
         let target = try call.kakaoTarget()
         return try await call.request.uninterrupted {
-            try await unlinker.recordLogout(target.userID)
+            guard let userID = target.userID else {
+                let userID = try await end(LogOutUser(), as: target.credential, "the logout")
+                try await unlinker.recordLogout(userID)
+                return Self.response(userID)
+            }
+            try await unlinker.recordLogout(userID)
             do throws(KakaoError) {
                 _ = try await kakao.call(LogOutUser(), as: target.credential)
             } catch {
@@ -64,7 +69,20 @@ struct UserEndRoutes: RouteCollection {
                     throw Problem(error, about: "the logout", isIdempotent: true)
                 }
             }
-            return Self.response(target.userID)
+            return Self.response(userID)
+        }
+    }
+
+    /// Makes the call of a user who is not linked to the app yet. Kakao's answer may be the first to name the user.
+    private func end<Call: KakaoCall>(
+        _ call: Call,
+        as credential: KakaoCredential,
+        _ words: String
+    ) async throws -> Int64 where Call.Answer == UserIDAnswer {
+        do throws(KakaoError) {
+            return try await kakao.call(call, as: credential).userID
+        } catch {
+            throw Problem(error, about: words, isIdempotent: true, keepsStatus: true)
         }
     }
 
@@ -75,7 +93,7 @@ struct UserEndRoutes: RouteCollection {
             "unlinkUser",
             UnlinkUser.self,
             "Unlinks a user at Kakao, deletes the tokens of the account, and withdraws the devices.",
-            answers: [.json(.accepted, schema, "Stored here; the call to Kakao is pending.")]
+            headers: [.state]
         ),
         handler: unlink
     )
@@ -85,17 +103,25 @@ struct UserEndRoutes: RouteCollection {
     @Sendable private func unlink(_ call: Call) async throws -> Response {
         let target = try call.kakaoTarget()
         return try await call.request.uninterrupted {
-            if case .caller = target, try await unlinkCaller(target) { return Self.response(target.userID) }
-            let isDone = try await unlinker.unlink(target.userID)
-            return Self.response(target.userID, isDone ? .ok : .accepted)
+            guard let userID = target.userID else {
+                let userID = try await end(UnlinkUser(), as: target.credential, "the unlink")
+                try await unlinker.recordUnlink(userID)
+                return Self.response(userID)
+            }
+            if case .caller = target, try await unlinkCaller(userID, target.credential) {
+                return Self.response(userID)
+            }
+            let isDone = try await unlinker.unlink(userID)
+            let response = Self.response(userID)
+            return isDone ? response : response.withPendingState()
         }
     }
 
     /// Unlinks a user with the user's own token. Returns `false` if the token has ended: an unlink may have succeeded whose
     /// response was lost, or the user may have logged out since the token was verified.
-    private func unlinkCaller(_ target: KakaoTarget) async throws -> Bool {
+    private func unlinkCaller(_ userID: Int64, _ credential: KakaoCredential) async throws -> Bool {
         do throws(KakaoError) {
-            _ = try await kakao.call(UnlinkUser(), as: target.credential)
+            _ = try await kakao.call(UnlinkUser(), as: credential)
         } catch {
             switch error.code {
             case .userNotLinked: break
@@ -103,7 +129,7 @@ struct UserEndRoutes: RouteCollection {
             default: throw Problem(error, about: "the unlink", isIdempotent: true)
             }
         }
-        try await unlinker.recordUnlink(target.userID)
+        try await unlinker.recordUnlink(userID)
         return true
     }
 }

@@ -25,6 +25,7 @@ package struct DeviceFeature: Feature {
     private let counts: LoopCounts<DeviceCount>
     private let newDevices: RequestLimit<Int64>
     private let known: LoopValue<KnownDevices>
+    private let lifetimes: LastLifetimes
     /// When users left the app in the last minutes, by the database's clock.
     private let departures = Locked(RecentValues<Int64, Date>(maximum: 20_000))
     private let imports = ConcurrencyLimit(DeviceTransferRoutes.maximumImports)
@@ -39,6 +40,7 @@ package struct DeviceFeature: Feature {
         self.settings = settings
         newDevices = RequestLimit(perHour: settings.newPerHourPerUser)
         counts = LoopCounts(server.loops)
+        lifetimes = LastLifetimes(days: settings.tokenLifetimeDays)
         known = LoopValue(KnownDevices(), loops: server.loops.map(\.loop))
         importSignal = Signal(loop: server.background.loop)
         registrationSignal = Signal(loop: server.background.loop)
@@ -87,6 +89,7 @@ package struct DeviceFeature: Feature {
             counts: counts.on(loop.loop),
             newDevices: newDevices,
             known: known.on(loop.loop),
+            lifetimes: lifetimes,
             webhooks: webhooks
         )
     }

@@ -69,7 +69,12 @@ extension DeviceRegistrar {
 extension Problem {
     fileprivate static func tokensNotListed(_ error: KakaoError) -> Problem {
         switch error.disposition {
-        case .retry, .unrecognized, .wait, .halt:
+        case .halt:
+            Problem(
+                of: .serverRefused,
+                "Kakao rejected this server: the users' tokens could not be listed. An operator must act."
+            )
+        case .retry, .unrecognized, .wait:
             Problem(
                 of: .kakaoUnavailable,
                 "Kakao is unavailable: the users' tokens could not be listed. Try again.",

@@ -42,6 +42,7 @@ struct DeviceRegistrar: Sendable {
     /// the device, and a webhook.
     let newDevices: RequestLimit<Int64>
     let known: LoopValue<KnownDevices>.Copy
+    let lifetimes: LastLifetimes
     /// The source of webhooks about withdrawn devices.
     let webhooks: WebhookSource
 
@@ -80,7 +81,7 @@ struct DeviceRegistrar: Sendable {
                 for waiting in pending { try await postpone(waiting) }
                 return nil
             case .rejected(let error):
-                throw Problem.rejected(error)
+                throw Problem.refusedByKakao("the registration", error)
             }
         }
         return nil
@@ -111,8 +112,8 @@ struct DeviceRegistrar: Sendable {
 
     /// Counts a registration by an app that is no repetition of a confirmed one.
     ///
-    /// - Throws: ``Problem`` 429, unless the same registration is stored and pending: an app that registers at each start must get
-    ///   202 however long Kakao is unavailable.
+    /// - Throws: ``Problem`` 429, unless the same registration is stored and pending: an app that registers at each start must
+    ///   succeed however long Kakao is unavailable.
     private func chargeNewDevice(_ registration: DeviceRegistration) async throws {
         guard registration.keyName == nil else { return }
         let key = registration.key
@@ -216,6 +217,7 @@ struct DeviceRegistrar: Sendable {
     private func confirm(_ device: PendingDevice, _ lifetime: TokenLifetime?) async throws -> Outcome {
         let now = Date()
         var expiresAt: Date?
+        if let lifetime { lifetimes.record(lifetime, of: device.key.pushType) }
         if case .days(let days) = lifetime { expiresAt = now + Double(days) * Self.secondsPerDay }
         let renewAt = expiresAt.flatMap { renewal.date(after: now, expiresAt: $0) }
         let isPending = try await store.confirm(
@@ -254,14 +256,4 @@ extension DeviceRegistrar {
 
 extension ProblemKind {
     static let conflict = ProblemKind(.conflict, "conflict", "A concurrent request has changed the object.")
-}
-
-extension Problem {
-    /// Returns the problem for a registration that Kakao rejects, with Kakao's error text.
-    fileprivate static func rejected(_ error: KakaoError) -> Problem {
-        guard case .refused(let status, let code, let message) = error.kind else {
-            return Problem(of: .badGateway, "The call to Kakao failed.")
-        }
-        return .refusedByKakao("the registration", status: status, code, message)
-    }
 }

@@ -29,15 +29,15 @@ struct DeviceRoutes: RouteCollection {
         "/v1/devices",
         .device,
         "Lists the devices of a user.",
-        query: [Call.uuid] + Page<DeviceCursor>.fields,
+        query: [Call.user] + Page<DeviceCursor>.fields,
         answers: [.page(of: Device.shape, "The devices, sorted by their ids.")],
-        auditing: .lookup { .user(try $0.userID()) },
+        auditing: .lookup { .user(try $0.userID(Call.user)) },
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
         let page = try Page<DeviceCursor>(call)
-        return try await registrar.devices(ofUser: call.userID(), on: page)
+        return try await registrar.devices(ofUser: call.userID(Call.user), on: page)
     }
 
     // MARK: Registering
@@ -55,8 +55,8 @@ struct DeviceRoutes: RouteCollection {
         .device,
         "Registers the push token of a device, here and at Kakao.",
         path: [deviceID],
-        query: [Call.uuid],
-        body: .fields([Call.uuid, pushType] + DeviceRegistration.fields),
+        query: [Call.user],
+        body: .fields([Call.user, pushType] + DeviceRegistration.fields),
         maximumBodyBytes: RequestSize.small,
         answers: [
             .json(.ok, Device.shape, "The device, which was known."),
@@ -71,7 +71,7 @@ struct DeviceRoutes: RouteCollection {
     /// the call to Kakao is pending.
     @Sendable private func register(_ call: Call) async throws -> Response {
         let key = DeviceKey(
-            userID: try call.userID(),
+            userID: try call.userID(Call.user),
             deviceID: try call[Self.deviceID],
             pushType: try call[Self.pushType]
         )
@@ -98,8 +98,8 @@ struct DeviceRoutes: RouteCollection {
         .device,
         "Removes a device, here and at Kakao.",
         path: [deviceID],
-        query: [Call.uuid, withdrawnType],
-        body: .fields([Call.uuid, withdrawnType]),
+        query: [Call.user, withdrawnType],
+        body: .fields([Call.user, withdrawnType]),
         maximumBodyBytes: RequestSize.small,
         answers: [.empty(.noContent, "The device is removed."), .pending],
         handler: withdraw
@@ -109,7 +109,7 @@ struct DeviceRoutes: RouteCollection {
     ///
     /// Kakao is called even for a device that is unknown here, because Kakao may know it.
     @Sendable private func withdraw(_ call: Call) async throws -> Response {
-        let userID = try call.userID()
+        let userID = try call.userID(Call.user)
         let deviceID = try call[Self.deviceID]
         var pushTypes: [PushType]
         if let pushType = try call[Self.withdrawnType] {

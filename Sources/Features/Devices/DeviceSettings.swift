@@ -6,6 +6,8 @@ package struct DeviceSettings: SettingsGroup {
     package var pruneAfterFailures = 3
     package var renewDaysBeforeExpiry = 7
     package var activeWithinDays = 90
+    /// The lifetime of tokens before Kakao has named one, in days.
+    package var tokenLifetimeDays = 30
     /// The new devices that a user's apps may add in an hour; `nil` for no limit.
     package var newPerHourPerUser: Int? = 20
 
@@ -29,6 +31,12 @@ package struct DeviceSettings: SettingsGroup {
             \.activeWithinDays,
             .integer(1...3650),
             "days since the last registration by the app after which a device is no longer renewed"
+        ),
+        Setting(
+            "devices.token_lifetime_days",
+            \.tokenLifetimeDays,
+            .integer(1...36_500),
+            "the days in the response of `/v1/push/register` while the call to Kakao is pending and Kakao has not yet named the lifetime of a token of that push type ([devices](devices.md#while-kakao-is-unavailable))"
         ),
         Setting(
             "devices.new_per_hour_per_user",

@@ -38,19 +38,29 @@ struct KakaoDeviceRoutes: RouteCollection {
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
             answers: [
-                .json(.ok, .integer(-1...Int64.max), "The days until the token expires; -1 for never."),
-                .pending,
+                .json(
+                    .ok,
+                    .integer(-1...Int64.max),
+                    "The days until the token expires; -1 for never. While the call to Kakao is pending, the lifetime that Kakao last gave.",
+                    headers: [.state, .answeredBy]
+                )
             ],
             problems: DeviceRegistrar.problems
         ) { routes in { try await routes.register($0, pushType) } }
     }
 
-    /// Stores a registration, then calls Kakao. Responds 200 with the days until the token expires, or 202 if the call
-    /// to Kakao is pending.
+    /// Stores a registration, then calls Kakao. Responds with the days until the token expires. A registration whose call to Kakao is
+    /// pending is accepted, too, and expected to last as long as Kakao's last one.
     private func register(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
         let registration = try DeviceRegistration(call, Self.key(call, pushType))
-        guard let lifetime = try await registrar.register(registration) else { return .pending }
-        return .json(Array(String(lifetime.days).utf8))
+        if let lifetime = try await registrar.register(registration) {
+            return Self.response(lifetime, .answeredByKakao)
+        }
+        return Self.response(registrar.lifetimes.lifetime(of: registration.key.pushType)).withPendingState()
+    }
+
+    private static func response(_ lifetime: TokenLifetime, _ headerFields: HTTPFields = HTTPFields()) -> Response {
+        .json(Array(String(lifetime.days).utf8), headerFields: headerFields)
     }
 
     // MARK: Listing
@@ -74,7 +84,7 @@ struct KakaoDeviceRoutes: RouteCollection {
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
             answers: [.tokens(version)],
-            problems: [.kakaoUnavailable, .badGateway],
+            problems: [.kakaoUnavailable, .badGateway, .serverRefused],
             auditing: .lookup { .users(try userIDs($0)) }
         ) { routes in { try await routes.tokens($0, version) } }
     }
@@ -126,9 +136,9 @@ struct KakaoDeviceRoutes: RouteCollection {
     private static func userIDs(_ call: Call) throws -> [Int64] {
         let (hasOne, hasSeveral) = (call.has(Call.uuid), call.has(uuids))
         guard !(hasOne && hasSeveral), hasOne || hasSeveral || call.caller.user != nil else {
-            throw Problem.field("uuid", "specified, or uuids instead, but not both")
+            throw Problem.field("uuid", Kind.userID.allowed, "Specify exactly one of uuid and uuids.")
         }
-        guard let userIDs = try call[uuids] else { return [try call.userID()] }
+        guard let userIDs = try call[uuids] else { return [try call.userID(Call.uuid)] }
         try call.caller.require(userIDs, uuids.name)
         return Set(userIDs).sorted()
     }
@@ -146,18 +156,18 @@ struct KakaoDeviceRoutes: RouteCollection {
             body: .fields([Call.uuid, deviceID, pushType]),
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
-            answers: [.empty(.ok, "The device is removed."), .pending]
+            answers: [.empty(.ok, "The device is removed.", headers: [.state, .answeredBy])]
         ) { routes in { try await routes.deregister($0, pushType) } }
     }
 
-    /// Withdraws a device. Responds 200 with an empty body, or 202 if the call to Kakao is pending.
+    /// Withdraws a device. Responds with an empty body, also while the call to Kakao is pending.
     private func deregister(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
         let isDeregistered = try await registrar.withdraw(Self.key(call, pushType), by: call.caller.keyName)
-        return isDeregistered ? .json([]) : .pending
+        return isDeregistered ? .json([], headerFields: .answeredByKakao) : Response.json([]).withPendingState()
     }
 
     private static func key(_ call: Call, _ pushType: Field<PushType>) throws -> DeviceKey {
-        DeviceKey(userID: try call.userID(), deviceID: try call[deviceID], pushType: try call[pushType])
+        DeviceKey(userID: try call.userID(Call.uuid), deviceID: try call[deviceID], pushType: try call[pushType])
     }
 }
 

@@ -5,8 +5,8 @@ import Runtime
 import Schemas
 import ServiceKit
 
-/// The operators' operations for one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE
-/// /v1/users/{uuid}`.
+/// The operators' operations for one user: `GET /v1/users/{user_id}/devices`, `POST /v1/users/{user_id}/sync`, `DELETE
+/// /v1/users/{user_id}`.
 struct UserRoutes: RouteCollection {
     static let title = "Users"
     static let operations = [listing, reconciling, deleting]
@@ -16,40 +16,40 @@ struct UserRoutes: RouteCollection {
     let observers: UserLifecycle.Observers
     let loop: LoopServices
 
-    private static let uuid = Field.path("uuid", .userID, "The user.")
+    private static let userID = Field.path("user_id", .userID, "The user.")
 
     private static let listing = Operation(
         "listDevicesOfUser",
         .get,
-        "/v1/users/{uuid}/devices",
+        "/v1/users/{user_id}/devices",
         .operator(.read),
         "Lists the devices of a user.",
-        path: [uuid],
+        path: [userID],
         query: Page<DeviceCursor>.fields,
         answers: [.page(of: Device.shape, "The devices, sorted by their ids.")],
-        auditing: .lookup { .user(try $0[uuid]) },
+        auditing: .lookup { .user(try $0[userID]) },
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
-        try await registrar.devices(ofUser: call[Self.uuid], on: Page(call))
+        try await registrar.devices(ofUser: call[Self.userID], on: Page(call))
     }
 
     private static let deleting = Operation(
         "deleteUser",
         .delete,
-        "/v1/users/{uuid}",
+        "/v1/users/{user_id}",
         .operator(.devices),
         "Deletes all data of a user, and the user's devices at Kakao.",
-        path: [uuid],
+        path: [userID],
         answers: [.empty(.noContent, "The data is deleted."), .pending],
-        auditing: .ahead { .user(try $0[uuid]) },
+        auditing: .ahead { .user(try $0[userID]) },
         handler: delete
     )
 
     /// Deletes the data of a user. Responds 204, or 202 if a call to Kakao is pending.
     @Sendable private func delete(_ call: Call) async throws -> Response {
-        let userID = try call[Self.uuid]
+        let userID = try call[Self.userID]
         // A client that gives up must not leave a part of the data.
         let isDone = try await call.request.uninterrupted { [lifecycle, observers, loop] in
             try await lifecycle.erase(userID, observers, on: loop)
@@ -60,15 +60,15 @@ struct UserRoutes: RouteCollection {
     private static let reconciling = Operation(
         "reconcileUser",
         .post,
-        "/v1/users/{uuid}/sync",
+        "/v1/users/{user_id}/sync",
         .operator(.devices),
         "Compares the devices of a user with Kakao's list, and resolves the differences.",
-        path: [uuid],
+        path: [userID],
         answers: [
             .json(.ok, Reconciliation.shape, "Nothing differs."),
             .json(.accepted, Reconciliation.shape, "The differences, which are being resolved."),
         ],
-        problems: [.kakaoUnavailable, .badGateway],
+        problems: [.kakaoUnavailable, .badGateway, .serverRefused],
         auditing: .handler,
         handler: reconcile
     )
@@ -76,7 +76,7 @@ struct UserRoutes: RouteCollection {
     /// Reconciles the devices of a user with Kakao's list. Responds 200 if nothing differs, or 202 with the
     /// differences, which are being resolved.
     @Sendable private func reconcile(_ call: Call) async throws -> Response {
-        let userID = try call[Self.uuid]
+        let userID = try call[Self.userID]
         let differences = try await registrar.reconcileDevices(
             ofUser: userID,
             recording: call.auditRecord(of: .user(userID))

@@ -96,7 +96,7 @@ struct KakaoRelayRoutes: RouteCollection {
         do throws(Record<KakaoCall>.InvalidMember) {
             request = try operation.parameters.read(call.fields)
         } catch {
-            throw Problem.field(error.name, error.allowed)
+            throw Problem.field(error.name, error.allowed, isMissing: error.isMissing)
         }
         if operation.hasTemplate, try call[Self.lint] == nil, let template = call.fields[Self.template] {
             try Problem.requireAccepted(TemplateLinter().findings(in: Array(template.anyText.utf8)))
@@ -231,7 +231,9 @@ struct KakaoRelayRoutes: RouteCollection {
         if operation.needsAppKey { return .known(.appKey, userID: nil) }
         guard operation.isOfUser else { return .known(.adminKey, userID: nil) }
         let target = try call.kakaoTarget()
-        guard operation.credentials.contains(target.credential.kind) else { return .account(target.userID) }
+        if case .named(let userID) = target, !operation.credentials.contains(.adminKeyForUser) {
+            return .account(userID)
+        }
         return .known(target.credential, userID: target.userID)
     }
 
@@ -277,7 +279,8 @@ extension KakaoOperation {
             case .talk, .story: .talk
             case .sharing: .sharing
             }
-        return credentials.contains(.userToken) ? .kakaoUser(scope) : .operator(scope)
+        return credentials.contains(.userToken)
+            ? .kakaoUser(scope, admitsUnlinked: admitsUnlinked) : .operator(scope)
     }
 
     fileprivate var targetFields: [any FieldDeclaration] {
@@ -290,7 +293,7 @@ extension KakaoOperation {
     /// A change is recorded by its handler, since the user may be named in a form with files.
     fileprivate var auditing: Auditing {
         if isChange { return .handler }
-        if isOfUser { return .lookup { .user(try $0.kakaoTarget().userID) } }
+        if isOfUser { return .lookup { try $0.kakaoTarget().auditSubject } }
         guard Call.self is RetrieveAppUsers.Type else { return .none }
         return .lookup { call in
             .users((try? RetrieveAppUsers.operation.parameters.read(call.fields))?.targetIDs ?? [])
@@ -315,7 +318,7 @@ extension KakaoOperation {
     fileprivate var lintFields: [any FieldDeclaration] { hasTemplate ? [KakaoRelayRoutes.lint] : [] }
 
     fileprivate var problems: [ProblemKind] {
-        var problems: [ProblemKind] = [.refusedByKakao, .kakaoUnavailable, .badGateway]
+        var problems: [ProblemKind] = [.refusedByKakao, .kakaoUnavailable, .badGateway, .serverRefused]
         if uploadPart != nil { problems.append(.invalidImage) }
         if credentials.contains(.userToken) { problems += [.loginRequired, .consentRequired] }
         if isOfUser, !credentials.contains(.adminKeyForUser) { problems.append(.accountLoginRequired) }
@@ -337,9 +340,9 @@ extension ProblemKind {
 
 extension KakaoAnswer {
     fileprivate var declaration: Answer {
-        guard let schema else { return .empty(.ok, "Kakao has accepted the call.") }
+        guard let schema else { return .empty(.ok, "Kakao has accepted the call.", headers: [.answeredBy]) }
         let json = try? JSONValue(parsing: encode(example))
-        return .json(.ok, json.map { schema.withExample($0) } ?? schema, "Kakao's response.")
+        return .json(.ok, json.map { schema.withExample($0) } ?? schema, "Kakao's response.", headers: [.answeredBy])
     }
 }
 
@@ -350,12 +353,12 @@ extension Record.Member: FieldDeclaration {}
 extension Response {
     /// Creates a response with the status, the media type and the body of Kakao's.
     fileprivate init(relaying response: HTTPClientResponse) {
-        let headerFields = response.headerFields
         self.init(
             HTTPResponse.Status(integerLiteral: response.status),
-            contentType: headerFields[.contentType] ?? "application/json;charset=UTF-8",
+            contentType: response.headerFields[.contentType] ?? "application/json;charset=UTF-8",
+            headerFields: .answeredByKakao,
             body: response.body
         )
-        self.headerFields[.retryAfter] = headerFields[.retryAfter]
+        if let retryAfter = response.headerFields[.retryAfter] { headerFields[.retryAfter] = retryAfter }
     }
 }

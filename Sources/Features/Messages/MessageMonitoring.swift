@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Postgres
 import Runtime
 
@@ -14,9 +15,15 @@ struct MessageMonitoring: Sendable {
         "Receivers of KakaoTalk messages that this server has handled, by final outcome: sent, failed, uncertain."
     )
 
-    private let unfinished: CachedQuery<CountUnfinishedMessages.Row>
+    private let unfinished: CachedQuery<Unfinished>
     /// The receivers by final state.
     private let receivers: LoopCounts<ReceiverState>
+
+    private struct Unfinished: Sendable {
+        let scheduled: Int64
+        let sending: Int64
+        let waiting: [UnfinishedWork.Item]
+    }
 
     init(pool: PostgresPool, receivers: LoopCounts<ReceiverState>) {
         self.receivers = receivers
@@ -24,7 +31,11 @@ struct MessageMonitoring: Sendable {
             guard let counts = try await pool.read(CountUnfinishedMessages(limit: Backlog.limit)).first else {
                 throw PostgresError(.decoding)
             }
-            return counts
+            return Unfinished(
+                scheduled: counts.scheduled,
+                sending: counts.sending,
+                waiting: try await pool.read(ListWaitingMessages(limit: ListWaitingMessages.messages))
+            )
         }
     }
 
@@ -37,12 +48,14 @@ struct MessageMonitoring: Sendable {
         guard let counts = await unfinished.value() else {
             return Monitoring.Report(metrics: [outcomes], isDatabaseUp: false)
         }
-        let messages = Self.messages.reading(
-            "state",
-            [(MessageState.scheduled, counts.scheduled), (.sending, counts.sending)]
-                .map { ($0.0.rawValue, Double($0.1)) }
+        let states = [(MessageState.scheduled, counts.scheduled), (.sending, counts.sending)]
+        let messages = Self.messages.reading("state", states.map { ($0.0.rawValue, Double($0.1)) })
+        var report = Monitoring.Report(metrics: [messages, outcomes])
+        report.messages = UnfinishedWork(
+            states: states.reduce(into: [:]) { $0[$1.0.rawValue] = $1.1 },
+            attention: counts.waiting
         )
-        return Monitoring.Report(metrics: [messages, outcomes])
+        return report
     }
 }
 
@@ -74,5 +87,65 @@ struct CountUnfinishedMessages: PostgresStatement {
     var parameters: [PostgresValue] { [.int64(limit)] }
     static func decode(_ row: PostgresRow) throws -> (scheduled: Int64, sending: Int64) {
         try row.decode(Int64.self, Int64.self)
+    }
+}
+
+/// Finds the oldest message with a receiver who waits, among the oldest that are being sent. Reads at most that many messages, each
+/// with an index entry for each of its receivers.
+struct ListWaitingMessages: PostgresStatement {
+    /// The number of the oldest messages that are looked at. Messages whose receivers do not wait end within seconds.
+    static let messages: Int64 = 20
+
+    static let sql: SQL = """
+        WITH oldest AS (
+            (
+                SELECT id, created_at
+                FROM messages
+                WHERE state = 'active'
+                    AND send_at <= now()
+                ORDER BY send_at, id
+                LIMIT $1
+            )
+            UNION ALL
+            (
+                SELECT id, created_at
+                FROM messages
+                WHERE state = 'active'
+                    AND send_at IS NULL
+                ORDER BY id
+                LIMIT $1
+            )
+        )
+        SELECT oldest.id, receiver.reason, oldest.created_at
+        FROM oldest
+        CROSS JOIN LATERAL (
+            SELECT reason
+            FROM message_receivers
+            WHERE message_id = oldest.id
+                AND state = 'waiting'
+                AND reason IS NOT NULL
+            LIMIT 1
+        ) AS receiver
+        ORDER BY oldest.id
+        LIMIT 1
+        """
+
+    let limit: Int64
+
+    var parameters: [PostgresValue] { [.int64(limit)] }
+
+    static func decode(_ row: PostgresRow) throws -> UnfinishedWork.Item {
+        try row.decode { column in
+            let id = try column.next(UUID.self)
+            let text = try column.next(String.self)
+            return try UnfinishedWork.Item(
+                id: id,
+                name: nil,
+                state: MessageState.sending.rawValue,
+                reason: text,
+                remedy: Reason(rawValue: text)?.remedy ?? "",
+                createdAt: column.next()
+            )
+        }
     }
 }

@@ -41,7 +41,7 @@ struct MessageRoutes: RouteCollection {
         ],
         problems: [
             .idempotencyKeyInUse, .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao,
-            .kakaoUnavailable, .badGateway,
+            .kakaoUnavailable, .badGateway, .serverRefused,
         ],
         handler: create
     )
@@ -54,6 +54,7 @@ struct MessageRoutes: RouteCollection {
         let findings = try await message.content.resolved(images).findings(TemplateLinter())
         try Problem.requireAccepted(findings)
         guard !isDryRun else {
+            try await message.times.check(store.pool)
             var receivers = try await previewer.receivers(of: message)
             for index in receivers.indices { receivers[index].setConsentURL { consentURL(message.sender, $0) } }
             return .json(MessagePreview.shape.json(MessagePreview(receivers: receivers, findings: findings)))

@@ -38,7 +38,7 @@ extension MessageStore {
     /// - Parameters:
     ///   - response: The response to the request and to its repetitions.
     ///   - now: The time of the request.
-    /// - Throws: ``Problem`` 422 if another request has used the key; ``PostgresError``.
+    /// - Throws: ``Problem`` 422 if another request has used the key, 400 if its times are past; ``PostgresError``.
     func create(
         _ message: NewMessage,
         _ idempotency: Idempotency?,
@@ -47,10 +47,12 @@ extension MessageStore {
     ) async throws -> Creation {
         let create = CreateMessage(message: message, idempotency: idempotency, response: response, now: now)
         guard try await (pool.write(create) as [Bool]).isEmpty else { return Creation(id: message.id, body: response) }
-        guard let idempotency else { throw PostgresError(.decoding, detail: "a message without a key was not stored") }
-        let found = try await pool.write(FindIdempotentMessage(idempotency: idempotency)).first
-        guard let earlier = found ?? nil else { throw Idempotency.keyInUse }
-        return earlier
+        if let idempotency, let found = try await pool.write(FindIdempotentMessage(idempotency: idempotency)).first {
+            guard let earlier = found else { throw Idempotency.keyInUse }
+            return earlier
+        }
+        try await message.times.check(pool)
+        throw PostgresError(.decoding, detail: "a message with a free key was not stored")
     }
 
     /// Ends a message. Returns whether it was active.

@@ -15,8 +15,7 @@ struct NewMessage: Sendable {
     let content: MessageContent
     var delivery = Delivery.atMostOnce
     var whenOverQuota = OverQuota.wait
-    var sendAt: Date?
-    var expiresAt: Date?
+    var times = SendingTimes()
     /// The name of the operator key.
     var createdBy: String?
 }
@@ -26,13 +25,11 @@ struct NewMessage: Sendable {
 extension NewMessage {
     /// The fields of `POST /v1/messages` that describe the message.
     static let fields: [any FieldDeclaration] =
-        [senderField, receiversField] + MessageContent.fields
-        + [sendAtField, expiresAtField, deliveryField, whenOverQuotaField]
+        [senderField, receiversField] + MessageContent.fields + SendingTimes.fields
+        + [deliveryField, whenOverQuotaField]
 
     private static let senderField = Field.required("sender", .userID, "The user in whose name the message is sent.")
     private static let receiversField = Field.required("to", .messageReceivers, "The receivers.")
-    private static let sendAtField = Field.optional("send_at", .time, "When to send. Without it, at once.")
-    private static let expiresAtField = Field.optional("expires_at", .time, "The time after which nothing is sent.")
     private static let deliveryField = Field.optional(
         "delivery",
         .delivery,
@@ -59,12 +56,7 @@ extension NewMessage {
         )
         delivery = try call[Self.deliveryField]
         whenOverQuota = try call[Self.whenOverQuotaField]
-        sendAt = try call[Self.sendAtField]
-        expiresAt = try call[Self.expiresAtField]
-        if let expiresAt {
-            guard expiresAt > Date() else { throw Problem.field("expires_at", "in the future") }
-            if let sendAt, expiresAt <= sendAt { throw Problem.field("expires_at", "after send_at") }
-        }
+        times = try SendingTimes(call)
     }
 }
 
@@ -76,11 +68,11 @@ extension NewMessage {
         MessageSummary(
             id: id,
             sender: sender,
-            state: sendAt.map { $0 > createdAt } == true ? .scheduled : .sending,
+            state: times.sendAt.map { $0 > createdAt } == true ? .scheduled : .sending,
             delivery: delivery,
             whenOverQuota: whenOverQuota,
-            sendAt: sendAt,
-            expiresAt: expiresAt,
+            sendAt: times.sendAt,
+            expiresAt: times.expiresAt,
             createdAt: createdAt,
             createdBy: createdBy,
             receivers: [.pending: Int64(receivers.count)],

@@ -27,7 +27,7 @@ struct DryRuns: Sendable {
 
     /// Performs the dry run of a push.
     ///
-    /// - Throws: ``Problem`` if the push names something that does not exist, or if too many dry runs are in progress;
+    /// - Throws: ``Problem`` if the push names something that does not exist, if its times are past, or if too many dry runs are in progress;
     ///   ``PostgresError``.
     func run(_ push: NewPush) async throws -> DryRun {
         let preview = try await preview(push, mayBeBehind: true)
@@ -42,6 +42,7 @@ struct DryRuns: Sendable {
         )
         return DryRun(
             preview: preview,
+            shown: push.preview,
             needsApproval: push.approvalAboveUsers.map { preview.sent > $0 } ?? false,
             lastTestedAt: try await pushes.lastTest(of: push.message),
             durationSeconds: pace.seconds(users: preview.sent, requests: preview.batches),
@@ -66,6 +67,7 @@ struct DryRuns: Sendable {
             )
         }
         defer { concurrency.release() }
+        try await push.times.check(preparations.pool)
         if let object = try await pushes.invalidObject(of: push) { throw object.problem }
         let source = try await source(of: push.audience)
         let excluded = try await excludedUsers(of: push)
@@ -164,6 +166,8 @@ struct SendingPace: Sendable {
 /// The result of a dry run.
 struct DryRun: Sendable {
     let preview: PreparationStore.Preview
+    /// What phones would show.
+    let shown: PushPreview
     /// Whether the push would wait for an approval.
     let needsApproval: Bool
     /// When the same message was last sent to a tester; `nil` if it was not.
@@ -198,6 +202,14 @@ struct DryRun: Sendable {
                 "The pushes in `except` that the push would wait for. The numbers do not leave out all of their users yet.",
                 \.waitsFor
             ),
+            .array(
+                "phones",
+                PhoneView.shape.kind,
+                "What phones would show, for each platform that the message addresses.",
+                \.shown.phones
+            ),
+            .member("first_words", .text, "The beginning of that, as lists have it.", \.shown.firstWords),
+            .array("warnings", PushWarning.shape.kind, "What may be wrong with the message.", \.shown.warnings),
             .member("requests", .count, "The number of requests to Kakao.", \.preview.batches),
             .nullable(
                 "duration_seconds",

@@ -26,14 +26,15 @@ struct NewPush: Sendable {
     /// The users who are left out.
     var exclusion: PushExclusion?
     let message: PushMessage
+    /// What phones show of the message.
+    var preview = PushPreview()
     var bypass = false
     /// Whether users without a device here that the message addresses are skipped. If not, Kakao decides, because it
     /// may have devices of these users.
     var skipsUnknown = true
     var delivery = Delivery.atLeastOnce
     var usersPerSecond: Int32?
-    var sendAt: Date?
-    var expiresAt: Date?
+    var times = SendingTimes()
 
     /// The push types that the message addresses: a user without a device of these types is skipped. Empty if no user
     /// is skipped.
@@ -54,16 +55,19 @@ struct NewPush: Sendable {
 
 extension NewPush {
     /// The fields of `POST /v1/pushes` that describe the push.
-    static let fields: [any FieldDeclaration] = [
-        nameField, kindField, audienceField, toTestersField, exceptField, messageField, sendAtField, expiresAtField,
-        usersPerSecondField, deliveryField, skipUnknownField,
-    ]
+    static let fields: [any FieldDeclaration] =
+        [
+            nameField, kindField, audienceField, toTestersField, exceptField, messageField,
+        ] + SendingTimes.fields + [usersPerSecondField, deliveryField, skipUnknownField]
 
-    private static let nameField = Field.optional("name", .text(1...200), "A name to show.")
-    private static let kindField = Field.optional(
+    /// The fields of `POST /v1/pushes/{id}/copy` that describe the new push.
+    static let fieldsOfCopies: [any FieldDeclaration] = [nameField, kindField] + SendingTimes.fields
+
+    static let nameField = Field.optional("name", .text(1...200), "A name to show.")
+    static let kindField = Field.optional(
         "kind",
         Kind<PushKind>.choice,
-        "Whether the push is advertising, which waits outside the hours for it, needs the mark (광고) in its texts, and is sent only to "
+        "Whether the push is advertising, which waits outside the hours for it, begins with the mark (광고), and is sent only to "
             + "users who have consented."
     )
     private static let audienceField = Field.optional(
@@ -85,8 +89,6 @@ extension NewPush {
         .pushMessage,
         "The message, like Kakao's `push_message`: `for_apns`, and `for_gcm` or `for_fcm`."
     )
-    private static let sendAtField = Field.optional("send_at", .time, "When to send. Without it, at once.")
-    private static let expiresAtField = Field.optional("expires_at", .time, "The time after which nothing is sent.")
     private static let usersPerSecondField = Field.optional(
         "users_per_second",
         Kind<Int32>.integer(1...1_000_000),
@@ -109,8 +111,9 @@ extension NewPush {
 
     /// Reads the body of `POST /v1/pushes`.
     ///
+    /// - Parameter kakaoVersion: The version of Kakao's API that the server calls.
     /// - Throws: ``Problem`` for a missing or invalid field.
-    init(_ call: Call, _ settings: PushSettings) throws {
+    init(_ call: Call, _ settings: PushSettings, kakaoVersion: PushVersion) throws {
         let toTesters = try call[Self.toTestersField]
         self.init(
             audience: try Self.audience(try call[Self.audienceField], toTesters: toTesters, settings),
@@ -119,27 +122,27 @@ extension NewPush {
         self.toTesters = toTesters
         approvalAboveUsers = toTesters ? nil : settings.approvalAboveUsers.map(Int64.init)
         kind = try call[Self.kindField]
-        try checkKind(settings, messageField: Self.messageField.name)
+        try check(message.object, in: Self.messageField.name, settings, kakaoVersion: kakaoVersion)
         exclusion = try call[Self.exceptField]
         createdBy = call.caller.key
         name = try call[Self.nameField]
         delivery = try call[Self.deliveryField]
         skipsUnknown = try call[Self.skipUnknownField]
         guard skipsUnknown || audience.namesUsers else {
-            throw Problem.field("skip_unknown", "true unless the audience is uuids or a stored audience")
+            throw Problem.field(
+                "skip_unknown",
+                "true",
+                "Only a push to uuids or a stored audience can reach users without a device here."
+            )
         }
         usersPerSecond = try call[Self.usersPerSecondField] ?? settings.defaultUsersPerSecond.map(Int32.init(clamping:))
-        sendAt = try call[Self.sendAtField]
-        expiresAt = try call[Self.expiresAtField]
-        if let expiresAt, expiresAt <= sendAt ?? Date() {
-            throw Problem.field("expires_at", sendAt == nil ? "in the future" : "after send_at")
-        }
+        times = try SendingTimes(call)
     }
 
     /// Returns the audience of a request.
     ///
     /// - Throws: ``Problem`` if there is none, or one besides the testers, or if the settings have no testers.
-    private static func audience(
+    static func audience(
         _ given: PushAudience?,
         toTesters: Bool,
         _ settings: PushSettings
@@ -149,7 +152,7 @@ extension NewPush {
             return given
         }
         guard given == nil else {
-            throw Problem.field("audience", "absent with to_testers, which sends to the testers only")
+            throw Problem.field("audience", "absent", "With to_testers, the push is sent to the testers only.")
         }
         guard !settings.testers.isEmpty else {
             throw Problem(of: .notConfigured, "There are no testers. Set pushes.testers.")
@@ -157,22 +160,32 @@ extension NewPush {
         return .users(settings.testers)
     }
 
-    /// Applies the rules for advertising.
+    /// Applies the rules for the kind of the push, and finds out what phones show of its message.
     ///
-    /// - Parameter messageField: The field of the request that has the message.
+    /// - Parameters:
+    ///   - object: The message as JSON.
+    ///   - field: The field of the request that has it.
+    ///   - kakaoVersion: The version of Kakao's API that the server calls.
     /// - Throws: ``Problem`` for a missing kind, or for advertising without its mark.
-    mutating func checkKind(_ settings: PushSettings, messageField: String) throws {
+    mutating func check(
+        _ object: JSONObject,
+        in field: String,
+        _ settings: PushSettings,
+        kakaoVersion: PushVersion
+    ) throws {
         guard kind != nil || !settings.requiresKind else {
-            throw Problem.field("kind", "advertising or informational, as the setting pushes.require_kind demands")
+            throw Problem.field("kind", "advertising or informational", "The setting pushes.require_kind demands it.")
         }
-        guard kind == .advertising else { return }
-        guard message.isMarkedAsAdvertising else {
-            throw Problem.field(
-                messageField,
-                "a message with \(PushMessage.advertisingMark) in for_apns.message and in a text of custom_field, since the push is advertising"
-            )
-        }
-        consentTag = settings.advertisingTag
+        let conditions = PushPreview.Conditions(
+            kakaoVersion: kakaoVersion,
+            format: message.version,
+            kind: kind,
+            bypass: bypass,
+            advertisingText: settings.advertisingText
+        )
+        preview = PushPreview(object, conditions)
+        if let fault = preview.markFault { throw Problem.field(field, fault.allowed) }
+        if kind == .advertising { consentTag = settings.advertisingTag }
     }
 }
 
@@ -196,9 +209,12 @@ extension NewPush {
             exclusion: exclusion?.json.bytes(),
             delivery: delivery,
             usersPerSecond: usersPerSecond,
-            sendAt: sendAt,
-            expiresAt: expiresAt,
-            createdAt: createdAt
+            sendAt: times.sendAt,
+            expiresAt: times.expiresAt,
+            createdAt: createdAt,
+            firstWords: preview.firstWords,
+            messageDigest: message.digest,
+            warnings: preview.warnings.json
         )
     }
 }

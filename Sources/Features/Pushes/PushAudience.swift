@@ -56,7 +56,7 @@ extension Kind where Value == PushAudience {
         let schema = Schema.oneOf(schemas).named("PushAudience")
         return .input(schema, allowed: PushAudience.allowed) { value throws(InvalidValue) in
             guard let object = try value.structured().object, object.count == 1, let member = object.members.first,
-                let kind = PushAudience.kinds.first(where: { $0.member == member.name })
+                let kind = PushAudience.kinds.first(where: { $0.member == member.name || $0.alias == member.name })
             else { throw InvalidValue() }
             return try kind.read(member.value)
         }
@@ -67,6 +67,8 @@ extension PushAudience {
     /// One of the kinds of audience: the member that names it, its schema, and the reading of the member.
     fileprivate struct AudienceKind: Sendable {
         let member: String
+        /// Another name of the member that is accepted, as for a field of these users.
+        var alias: String? { member == "uuids" ? "user_ids" : nil }
         let name: String
         let schema: Schema
         let read: @Sendable (JSONValue) throws(InvalidValue) -> PushAudience

@@ -7,7 +7,7 @@ import ServiceLifecycle
 
 /// The route `GET /v1/pushes/{id}/events`: the progress of a push as server-sent events (WHATWG HTML §9.2).
 ///
-/// Each event is named `push` and contains the response of `GET /v1/pushes/{id}`. The first is sent at once, further
+/// Each event is named `push` and contains the response of `GET /v1/pushes/{id}`, without the message. The first is sent at once, further
 /// ones each second while something changes, and the last one when the push has ended. A comment every 15 s prevents
 /// proxies from closing an idle stream.
 final class PushEvents: Service {

@@ -12,7 +12,7 @@ package struct PushFeature: Feature {
     package typealias Configuration = PushSettings
 
     package static let collections: [any RouteCollection.Type] = [
-        PushRoutes.self, PushUserRoutes.self, AudienceRoutes.self,
+        PushRoutes.self, PushUserRoutes.self, AudienceRoutes.self, TimeZoneRoutes.self,
     ]
 
     private let server: ServerContext
@@ -26,6 +26,7 @@ package struct PushFeature: Feature {
     private let progress = WorkProgress()
     private let dryRuns = ConcurrencyLimit(DryRuns.maxConcurrentRuns)
     private let uploads = ConcurrencyLimit(AudienceRoutes.maximumUploads)
+    private let timeZone: TimeZoneRoutes
 
     package init(_ server: ServerContext, _ settings: PushSettings) {
         self.server = server
@@ -38,6 +39,7 @@ package struct PushFeature: Feature {
             webhooks: PushWebhooks.source(present)
         )
         users = LoopCounts([server.sending])
+        timeZone = TimeZoneRoutes(name: settings.timeZone, pool: server.background.pool)
         let monitoring = PushMonitoring(
             users: users,
             progress: progress,
@@ -65,6 +67,7 @@ package struct PushFeature: Feature {
                     concurrency: dryRuns
                 ),
                 settings: { [present] in present.withLock { $0 } },
+                kakaoVersion: server.kakao.pushVersion,
                 notices: notices,
                 events: events,
                 recheckReading: routes.recheck(.operator(.read))
@@ -72,6 +75,7 @@ package struct PushFeature: Feature {
         )
         routes.add(PushUserRoutes(store: PushUserStore(pool: loop.pool)))
         routes.add(AudienceRoutes(store: AudienceStore(pool: loop.pool), uploads: uploads))
+        routes.add(timeZone)
     }
 
     package func makeServices() -> [any Service] {

@@ -1,3 +1,4 @@
+import Crypto
 import JSON
 import KakaoAPI
 import Schemas
@@ -17,14 +18,20 @@ extension PushMessage {
         self.version = version
     }
 
+    /// The message as JSON.
+    var object: JSONObject { (try? JSONValue(parsing: Array(text.utf8)))?.object ?? JSONObject() }
+
+    /// The SHA-256 of the text, in hexadecimal.
+    var digest: String { SHA256Digest.of(text).hexadecimal }
+
     /// The push types that it addresses, by their stored names. If it addresses none, all of them, so that Kakao
     /// decides.
     var platforms: [String] {
-        let object = (try? JSONValue(parsing: Array(text.utf8)))?.object
+        let object = object
         let named = [
             ("for_apns", PushType.apns), (PushVersion.v1.androidMember, .fcm), (PushVersion.v2.androidMember, .fcm),
         ]
-        let addressed = named.filter { object?.has($0.0) == true }.map(\.1)
+        let addressed = named.filter { object.has($0.0) }.map(\.1)
         return (addressed.isEmpty ? PushType.allCases : addressed).map { $0.name(in: .v2) }
     }
 
@@ -59,12 +66,47 @@ extension Kind where Value == PushMessage {
             guard let message = try value.structured().object,
                 message.has("for_apns") || message.has(v1) || message.has(v2), !message.has(v1) || !message.has(v2)
             else { throw InvalidValue() }
-            return PushMessage(message, version: message.has(v2) ? .v2 : .v1)
+            return PushMessage(message, version: .format(of: message))
         }
     }
 }
 
+extension [UInt8] {
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    /// The bytes as two digits each.
+    fileprivate var hexadecimal: String {
+        String(decoding: flatMap { [Self.digits[Int($0 >> 4)], Self.digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+}
+
+extension PushVersion {
+    /// Returns the version whose format a message has.
+    static func format(of message: JSONObject) -> PushVersion { message.has(v2.androidMember) ? .v2 : .v1 }
+}
+
 extension JSONObject {
+    private static let masked = JSONValue.string("***")
+
+    /// The message without its push tokens, wherever they are.
+    var maskingPushTokens: JSONObject {
+        var object = self
+        for (name, value) in members {
+            object[name] = name == "push_token" && !value.isNull ? Self.masked : value.maskingPushTokens
+        }
+        return object
+    }
+
     /// Returns whether the object has a member with this name that is not `null`.
     func has(_ name: String) -> Bool { self[name].map { !$0.isNull } ?? false }
+}
+
+extension JSONValue {
+    fileprivate var maskingPushTokens: JSONValue {
+        switch self {
+        case .object(let object): .object(object.maskingPushTokens)
+        case .array(let elements): .array(elements.map(\.maskingPushTokens))
+        case .null, .bool, .number, .string: self
+        }
+    }
 }

@@ -13,14 +13,17 @@ struct PushQueue: Sendable {
     let oldestWaitingSeconds: Double
     /// The number of unfinished pushes in each state.
     var pushes: [PushState: Int64] = [:]
+    /// The oldest push of each state that waits for an operator.
+    var stopped: [UnfinishedWork.Item] = []
 
     static func read(_ pool: PostgresPool, _ hours: PostgresValue) async throws -> PushQueue {
         guard var queue = try await pool.read(ReadPushQueue(limit: Backlog.limit, hours: hours)).first else {
             throw PostgresError(.decoding)
         }
-        for (state, count) in try await pool.read(CountUnfinishedPushes(hours: hours)) {
-            if let state { queue.pushes[state] = count }
+        for (state, count) in try await pool.read(CountUnfinishedPushes(limit: Backlog.limit, hours: hours)) {
+            if let state { queue.pushes[state, default: 0] += count }
         }
+        queue.stopped = try await pool.read(ListStoppedPushes())
         return queue
     }
 }
@@ -35,7 +38,7 @@ struct PushMonitoring: Sendable {
     private static let pushes = Metric(
         "kakao_push_pushes",
         .gauge,
-        "Unfinished pushes, by state. A halted push waits for an operator."
+        "Unfinished pushes, by state, each counted up to \(Backlog.limit). A halted push waits for an operator."
     )
     private static let batches = Metric(
         "kakao_push_batches",
@@ -80,10 +83,15 @@ struct PushMonitoring: Sendable {
             ),
             Self.oldestWaitingBatchAge.reading(queue.oldestWaitingSeconds),
         ]
-        return Monitoring.Report(
+        var report = Monitoring.Report(
             metrics: sender + metrics,
             backlog: Backlog(batches: queue.waitingBatches, oldestSeconds: queue.oldestWaitingSeconds)
         )
+        report.pushes = UnfinishedWork(
+            states: queue.pushes.reduce(into: [:]) { $0[$1.key.rawValue] = $1.value },
+            attention: queue.stopped
+        )
+        return report
     }
 }
 
@@ -174,27 +182,36 @@ struct ReadPushQueue: PostgresStatement {
     }
 }
 
-/// Counts the unfinished pushes of each state. Advertising that is to be prepared when its hours begin counts as scheduled. The
+/// Counts the unfinished pushes of each state, up to a limit. Advertising that is to be prepared when its hours begin counts as scheduled. The
 /// state is `nil` if this version does not know it.
 struct CountUnfinishedPushes: PostgresStatement {
     static let sql: SQL = """
         SELECT CASE
-                WHEN state = 'preparing' AND kind = 'advertising' AND NOT to_testers AND advertising_ends($1) IS NULL THEN 'scheduled'
+                WHEN state = 'preparing' AND kind = 'advertising' AND NOT to_testers AND advertising_ends($2) IS NULL THEN 'scheduled'
                 ELSE state
             END AS counted, count(*)
-        FROM pushes
-        WHERE state IN ('scheduled', 'preparing', 'sending')
+        FROM (
+            SELECT state, kind, to_testers
+            FROM pushes
+            WHERE state IN ('scheduled', 'preparing', 'sending')
+            LIMIT $1
+        ) AS unfinished
         GROUP BY counted
         UNION ALL
         SELECT state, count(*)
-        FROM pushes
-        WHERE state IN ('proposed', 'paused', 'halted')
+        FROM (
+            SELECT state
+            FROM pushes
+            WHERE state IN ('proposed', 'paused', 'halted')
+            LIMIT $1
+        ) AS stopped
         GROUP BY state
         """
 
+    let limit: Int64
     let hours: PostgresValue
 
-    var parameters: [PostgresValue] { [hours] }
+    var parameters: [PostgresValue] { [.int64(limit), hours] }
 
     static func decode(_ row: PostgresRow) throws -> (state: PushState?, count: Int64) {
         let (state, count) = try row.decode(String.self, Int64.self)

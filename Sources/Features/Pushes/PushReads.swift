@@ -13,6 +13,11 @@ struct PushReads: Sendable {
         try await pool.read(ReadPush(id: id, hours: settings.hours)).first
     }
 
+    /// Returns the request that created a push; `nil` if there is no such push.
+    func request(of id: UUID) async throws -> StoredPushRequest? {
+        try await pool.read(ReadPushRequest(id: id)).first
+    }
+
     /// The pushes to list.
     struct Filter: Sendable {
         /// `nil` for all states.
@@ -216,7 +221,7 @@ struct FindInvalidObject: PostgresStatement {
     var parameters: [PostgresValue] {
         [
             .text(push.audience.storedName?.text), .text(push.exclusion?.audience?.text),
-            .uuids(push.exclusion?.pushes ?? []), .timestamp(push.sendAt),
+            .uuids(push.exclusion?.pushes ?? []), .timestamp(push.times.sendAt),
         ]
     }
 

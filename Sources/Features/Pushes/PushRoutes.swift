@@ -14,7 +14,8 @@ import Schemas
 struct PushRoutes: RouteCollection {
     static let title = "Pushes"
     static let operations =
-        [creating, listing, showing, listingBatches, watching] + PushControl.allCases.map(controlling)
+        [creating, previewing, copying, listing, showing, listingBatches, watching]
+        + PushControl.allCases.map(controlling)
         + [approving, rejecting] + PushVersion.allCases.map(sending)
 
     let store: PushStore
@@ -22,6 +23,8 @@ struct PushRoutes: RouteCollection {
     let dryRuns: DryRuns
     /// Returns the settings, some of which a reload replaces.
     let settings: @Sendable () -> PushSettings
+    /// The version of Kakao's API that the server calls.
+    let kakaoVersion: PushVersion
     let notices: PushNotices
     let events: PushEvents
     /// Checks again whether a request may read: ``Routes/recheck(_:)``.
@@ -61,7 +64,11 @@ struct PushRoutes: RouteCollection {
             body: .fields([uuids, pushMessage, bypass, kind]),
             unknownFields: .ignored,
             answers: [
-                .empty(.ok, "The push is stored, and is sent even if the server stops.", headers: [.location])
+                .empty(
+                    .ok,
+                    "The push is stored, and is sent even if the server stops.",
+                    headers: [.location, .warnings]
+                )
             ],
             problems: [.idempotencyKeyInUse, .approvalRequired]
         ) { routes in { try await routes.send($0, version) } }
@@ -71,14 +78,15 @@ struct PushRoutes: RouteCollection {
     /// ends.
     private func send(_ call: Call, _ version: PushVersion) async throws -> Response {
         let settings = settings()
+        let message = try call[Self.pushMessage]
         var push = NewPush(
             audience: .users(try call[Self.uuids]),
-            message: PushMessage(try call[Self.pushMessage], version: version)
+            message: PushMessage(message, version: version)
         )
         push.createdBy = call.caller.key
         push.bypass = try call[Self.bypass]
         push.kind = try call[Self.kind]
-        try push.checkKind(settings, messageField: Self.pushMessage.name)
+        try push.check(message, in: Self.pushMessage.name, settings, kakaoVersion: kakaoVersion)
         push.approvalAboveUsers = settings.approvalAboveUsers.map(Int64.init)
         // A client of Kakao's API cannot be told that a push waits.
         guard !push.mayNeedApproval else {
@@ -91,12 +99,14 @@ struct PushRoutes: RouteCollection {
         push.skipsUnknown = false
         let idempotency = try Idempotency(call)
         let created = try await store.create(push, idempotency: idempotency, answer: [], now: Date())
-        return respond(to: created, status: .ok)
+        var response = respond(to: created, status: .ok)
+        if !push.preview.warnings.isEmpty { response.headerFields[.warnings] = push.preview.warnings.headerValue }
+        return response
     }
 
     // MARK: Creating
 
-    private static let dryRun = Field.flag(
+    static let dryRun = Field.flag(
         "dry_run",
         "Whether to only show what would be sent. Nothing is stored or sent."
     )
@@ -118,7 +128,12 @@ struct PushRoutes: RouteCollection {
     )
 
     @Sendable private func create(_ call: Call) async throws -> Response {
-        var push = try NewPush(call, settings())
+        try await create(NewPush(call, settings(), kakaoVersion: kakaoVersion), for: call)
+    }
+
+    /// Creates a push, or performs its dry run, and returns the response.
+    func create(_ push: NewPush, for call: Call) async throws -> Response {
+        var push = push
         guard try !call[Self.dryRun] else { return .json(DryRun.shape.json(try await dryRuns.run(push))) }
         let idempotency = try Idempotency(call)
         if let limit = push.approvalAboveUsers, push.mayNeedApproval {
@@ -139,7 +154,7 @@ struct PushRoutes: RouteCollection {
     /// Returns the response to a request that creates a push.
     ///
     /// - Parameter status: The status of a request that succeeds.
-    private func respond(to creation: Creation, status: HTTPResponse.Status) -> Response {
+    func respond(to creation: Creation, status: HTTPResponse.Status) -> Response {
         if !creation.isRepetition { notices.pushChanged() }
         return creation.response(under: "/v1/pushes", status: status)
     }
@@ -193,7 +208,7 @@ struct PushRoutes: RouteCollection {
         .get,
         "/v1/pushes/{id}",
         .operator(.read),
-        "Returns a push with its progress.",
+        "Returns a push with its message and its progress.",
         path: [id],
         answers: [.json(.ok, PushSummary.shape, "The push.")],
         problems: [.notFound],
@@ -201,7 +216,10 @@ struct PushRoutes: RouteCollection {
     )
 
     @Sendable private func show(_ call: Call) async throws -> Response {
-        .json(PushSummary.shape.json(try await push(Self.id(call))))
+        let id = try Self.id(call)
+        var push = try await push(id)
+        push.message = try await pushes.request(of: id)?.shownMessage(settings(), kakaoVersion: kakaoVersion)
+        return .json(PushSummary.shape.json(push))
     }
 
     private static let batchState = Field.optional("state", Kind<BatchState>.choice, "Only batches in this state.")
@@ -243,8 +261,8 @@ struct PushRoutes: RouteCollection {
             .media(
                 .ok,
                 ["text/event-stream"],
-                "Events named `push`, whose data is the response of `getPush`: one at once, one each second while "
-                    + "something changes, and the last one when the push has ended.",
+                "Events named `push`, whose data is the response of `getPush` without `message` and `phones`: one at once, one each "
+                    + "second while something changes, and the last one when the push has ended.",
                 schema: .any
             )
         ],
@@ -321,10 +339,10 @@ struct PushRoutes: RouteCollection {
 extension NewPush.NamedObject {
     /// The problem of a request that names such an object.
     var problem: Problem {
-        let stored = "the name of a stored audience. Store it with PUT /v1/audiences/{name}"
+        let (stored, note) = ("the name of a stored audience", "Store it with PUT /v1/audiences/{name}.")
         return switch self {
-        case .audience: Problem.field("audience", stored)
-        case .excludedAudience: Problem.field("except.audience", stored)
+        case .audience: Problem.field("audience", stored, note)
+        case .excludedAudience: Problem.field("except.audience", stored, note)
         case .excludedPush:
             Problem.field(
                 "except.pushes",
@@ -344,6 +362,17 @@ extension PushControl {
         case .retry: "Sends the failed batches of a finished push again."
         }
     }
+}
+
+extension Answer.Header {
+    fileprivate static let warnings = Answer.Header(
+        "X-Warnings",
+        "The codes of the warnings about the message, separated by commas, if there are any."
+    )
+}
+
+extension HTTPField.Name {
+    fileprivate static let warnings = unvalidated("X-Warnings")
 }
 
 extension ProblemKind {

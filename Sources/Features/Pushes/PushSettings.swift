@@ -16,6 +16,8 @@ package struct PushSettings: SettingsGroup {
     package var timeZone = "Asia/Seoul"
     /// The tag that all of a user's devices need for advertising.
     package var advertisingTag: String?
+    /// The text of `custom_field` with which notifications begin that the app draws.
+    package var advertisingText: MemberPath?
     /// The intervals of the delivery, which tests shorten.
     package var intervals = WorkIntervals()
 
@@ -64,13 +66,26 @@ package struct PushSettings: SettingsGroup {
             reloadable: true,
             "the hours in which advertising is sent; outside of them it waits. The default is the law of Korea"
         ),
-        Setting("pushes.time_zone", \.timeZone, .timeZone, "the time zone of these hours"),
+        Setting(
+            "pushes.time_zone",
+            \.timeZone,
+            .timeZone,
+            "the time zone of these hours, and of the times that `push-server` shows and reads"
+        ),
         Setting(
             "pushes.advertising_tag",
             \.advertisingTag,
             optional: .text,
             example: "marketing-consent",
             "the tag of devices whose users have consented to advertising, which is sent to no others"
+        ),
+        Setting(
+            "pushes.advertising_text",
+            \.advertisingText,
+            optional: .memberPath,
+            example: "title",
+            reloadable: true,
+            "the text of `custom_field` with which a notification begins that the app draws itself: [advertising](korea.md) without a visible text must have its mark there"
         ),
     ]
 }

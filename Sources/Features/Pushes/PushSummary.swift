@@ -44,8 +44,23 @@ struct PushSummary: Sendable {
     let createdAt: Date
     var startedAt: Date?
     var finishedAt: Date?
+    /// The beginning of what a phone shows.
+    let firstWords: String
+    /// The SHA-256 of the message, in hexadecimal.
+    let messageDigest: String
+    /// The warnings about the message as they are shown: a JSON array.
+    let warnings: [UInt8]
     var users = PushCounts()
     var batches = PushCounts()
+    /// `nil` if it is not shown.
+    var message: ShownMessage?
+}
+
+/// The message of a push as it is shown.
+struct ShownMessage: Sendable {
+    /// The message without its push tokens.
+    let json: JSONObject
+    let phones: [PhoneView]
 }
 
 extension PushSummary {
@@ -78,6 +93,21 @@ extension PushSummary {
                 "The name of the operator key that last paused, canceled or rejected it; null once it was resumed.",
                 \.stoppedBy
             ),
+            .member(
+                "first_words",
+                .text,
+                "The beginning of what a phone shows, at most 80 characters; empty for a push of an earlier version.",
+                \.firstWords
+            ),
+            .member(
+                "message_sha256",
+                .text,
+                "The SHA-256 of the message as the server stores it: JSON without spaces. Equal messages have equal ones.",
+                \.messageDigest
+            ),
+            .member("warnings", .warnings, "What may be wrong with the message, found when the push was created.") {
+                JSONFragment($0.warnings)
+            },
             .member("audience", .objectText, "The audience as given; a long list of users is truncated.") {
                 JSONFragment($0.audience)
             },
@@ -120,6 +150,18 @@ extension PushSummary {
             .member("batches", PushCounts.shape.kind, "Its batches by outcome.", \.batches),
             .nullable("users_per_second", Kind<Int32>.number, "The maximum rate.", \.usersPerSecond),
             .nullable("estimated_end", .time, "When it ends at its rate so far.", \.estimatedEnd),
+            .optional(
+                "message",
+                .object,
+                "The message as given, with its push tokens masked. Only in the response of `getPush`.",
+                \.message?.json
+            ),
+            .optional(
+                "phones",
+                PhoneView.shape.kind.array,
+                "What phones show of it, with the present settings. Only in the response of `getPush`.",
+                \.message?.phones
+            ),
         ]
     )
 
@@ -140,6 +182,13 @@ extension PushSummary {
     private static let maxEstimateSeconds = 365 * 86_400.0
 }
 
+extension Kind where Value == JSONFragment {
+    /// Warnings as JSON text, in a response.
+    fileprivate static var warnings: Kind {
+        .output(.array(of: PushWarning.shape.kind.output)) { $1.value($0) }
+    }
+}
+
 extension PushSummary {
     /// The columns of `push` and its `counts` that ``init(_:)`` decodes. `$1` are the hours for advertising.
     static let columns: SQL = """
@@ -155,7 +204,8 @@ extension PushSummary {
                 WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
                     THEN advertising_begins($1)
             END,
-            push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at
+            push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at,
+            push.first_words, encode(sha256(convert_to(push.message, 'UTF8')), 'hex'), push.warnings
         """
 
     /// The counts of `push`.
@@ -201,6 +251,9 @@ extension PushSummary {
                 createdAt: column.next(),
                 startedAt: column.next(),
                 finishedAt: column.next(),
+                firstWords: column.next(),
+                messageDigest: column.next(),
+                warnings: column.next(),
                 users: users,
                 batches: batches
             )

@@ -19,6 +19,11 @@ package struct HTTPMonitoring: Sendable {
         .counter,
         "Requests refused: not authorized, too many, too large, too slow, or while the server cannot serve them."
     )
+    private static let rejectedCredentials = Metric(
+        "kakao_push_http_rejected_credentials_total",
+        .counter,
+        "Requests answered 401, by the reason why their credential was not accepted."
+    )
     private static let connections = Metric("kakao_push_http_connections", .gauge, "Open connections, by port.")
     private static let connectionLimit = Metric(
         "kakao_push_http_connections_limit",
@@ -68,6 +73,10 @@ package struct HTTPMonitoring: Sendable {
             Self.refused.reading(
                 "reason",
                 requests.refusals.sorted { $0.key < $1.key }.map { ($0.key, Double($0.value)) }
+            ),
+            Self.rejectedCredentials.reading(
+                "reason",
+                requests.rejectedCredentials.sorted { $0.key < $1.key }.map { ($0.key, Double($0.value)) }
             ),
             Self.unreadableAddresses.reading(Double(requests.unreadableAddresses)),
         ]

@@ -10,13 +10,14 @@ package struct StatusFeature: Feature {
 
     package static let collections: [any RouteCollection.Type] = [
         StatusRoutes.self, SenderRoutes.self, AuditRoutes.self, MetricsRoutes.self, HealthRoutes.self,
-        OpenAPIRoutes.self,
+        OpenAPIRoutes.self, RootRoutes.self,
     ]
 
     /// The paths of frequent, unimportant requests.
     package static let quietPaths = HealthRoutes.paths
     /// The paths that do not need the database.
-    package static let openPaths = HealthRoutes.paths + [MetricsRoutes.path, StatusRoutes.path, OpenAPIRoutes.path]
+    package static let openPaths =
+        HealthRoutes.paths + [MetricsRoutes.path, StatusRoutes.path, OpenAPIRoutes.path, RootRoutes.path]
 
     private let server: ServerContext
     private let settings: AuditSettings
@@ -45,6 +46,7 @@ package struct StatusFeature: Feature {
             control: server.senderControl
         )
         routes.add(document)
+        routes.add(RootRoutes())
         routes.add(HealthRoutes(readiness: readiness))
         routes.add(MetricsRoutes(server))
         routes.add(status)

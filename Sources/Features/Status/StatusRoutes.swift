@@ -44,6 +44,8 @@ struct StatusRoutes: RouteCollection {
         let status = ServiceStatus(
             sender: SenderStatus(server.availability, await stop),
             backlog: report.backlog,
+            pushes: report.pushes,
+            messages: report.messages,
             isDatabaseUp: report.isDatabaseUp,
             commits: server.lostCommits.health.state,
             replica: server.replica?.report,
@@ -83,6 +85,9 @@ private struct ServiceStatus: Sendable {
     let sender: SenderStatus
     /// `nil` if the database does not respond.
     let backlog: Backlog?
+    /// Those that have not ended; `nil` if the database does not respond.
+    let pushes: UnfinishedWork?
+    let messages: UnfinishedWork?
     let isDatabaseUp: Bool
     let commits: CommitHealth.State
     /// `nil` if there is none.
@@ -103,6 +108,18 @@ private struct ServiceStatus: Sendable {
         [
             .member("sender", SenderStatus.shape.kind, "The sender of pushes and KakaoTalk messages.", \.sender),
             .member("backlog", backlogShape.kind, "What waits to be sent.") { $0 },
+            .nullable(
+                "pushes",
+                UnfinishedWork.pushes.kind,
+                "The pushes that have not ended; null if the database does not respond.",
+                \.pushes
+            ),
+            .nullable(
+                "messages",
+                UnfinishedWork.messages.kind,
+                "The KakaoTalk messages that have not ended; null if the database does not respond.",
+                \.messages
+            ),
             .nullable(
                 "journal",
                 journalShape.kind,

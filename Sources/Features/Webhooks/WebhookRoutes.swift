@@ -109,11 +109,13 @@ struct WebhookRoutes: RouteCollection {
         let endpoint = try configured()
         if let id {
             guard since == nil, until == nil, types == nil else {
-                throw Problem.field("id", "given without since, until and types")
+                throw Problem.field("id", "absent with since, until or types", "It names a single webhook.")
             }
             try await replay(id, endpoint)
         } else {
-            guard let since else { throw Problem.field("since", "a time, unless id is given") }
+            guard let since else {
+                throw Problem.field("since", Kind.time.allowed, "Only a single webhook, which id names, needs no time.")
+            }
             let until = until ?? Date()
             guard since < until else { throw Problem.field("until", "after since") }
             let wanted = WebhookTypes.choices.filter {

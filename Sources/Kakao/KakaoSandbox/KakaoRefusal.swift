@@ -81,16 +81,18 @@ struct KakaoRefusal: Error, Equatable {
         )
     }
 
-    /// The statuses with a reason phrase. Other statuses are sent without one.
+    /// The statuses whose reason phrase a gateway's page shows.
     private static let known: [HTTPResponse.Status] = [
         .ok, .badRequest, .unauthorized, .forbidden, .notFound, .tooManyRequests, .internalServerError, .badGateway,
         .serviceUnavailable, .gatewayTimeout,
     ]
 
-    var response: Response {
+    /// - Parameter authorization: The credential of the request, whose scheme a 401 names.
+    func response(to authorization: String?) -> Response {
         var response = body
         if status == 401, oauthError == nil, page == nil {
-            response.headerFields[.wwwAuthenticate] = "KakaoAK error=invalid_token"
+            let isBearer = authorization?.lowercased().hasPrefix("bearer ") == true
+            response.headerFields[.wwwAuthenticate] = "\(isBearer ? "Bearer" : "KakaoAK") error=invalid_token"
         }
         // A client that follows it arrives where it came from.
         if (300..<400).contains(status) { response.headerFields[.location] = "?redirected=true" }

@@ -53,7 +53,7 @@ struct DoctorCommand: AsyncParsableCommand {
         defer { loops.shutdown() }
         let doctor = Doctor(
             settings: settings,
-            migrations: Result { try options.migrationsFolder() },
+            migrations: options.migrations,
             accessToken: try accessToken(),
             loop: loops.loops[0]
         )

@@ -11,7 +11,7 @@ struct MigrateCommand: AsyncParsableCommand {
         commandName: "migrate",
         abstract: "Apply pending migrations to the database.",
         discussion: """
-            Applies the pending SQL files of migrations/ in order: tables, then new and changed functions, then their \
+            Applies the pending SQL files of this version in order: tables, then new and changed functions, then their \
             triggers. It is safe while servers run: it waits at most two seconds for a lock, lets others go ahead, tries \
             again for a minute, and says who blocks it. Two concurrent migrate commands wait for each other.
             """
@@ -27,7 +27,7 @@ struct MigrateCommand: AsyncParsableCommand {
             defer { sink.flush() }
             let loops = try EventLoopGroup(count: 1)
             defer { loops.shutdown() }
-            let migrator = try Migrator(directory: try options.migrationsFolder())
+            let migrator = try Migrator(ofProgramOr: options.migrations)
             let applied = try await migrator.migrate(
                 settings: PostgresSettings(url: settings.databaseURL.revealed),
                 loop: loops.loops[0],

@@ -30,7 +30,7 @@ struct ServeCommand: AsyncParsableCommand {
             defer { sink.flush() }
             let server = try PushServer(
                 settings: settings,
-                migrations: try options.migrationsFolder(),
+                migrations: options.migrations,
                 logger: settings.logger(sink),
                 logSink: sink,
                 startsStopped: stopped

@@ -17,7 +17,7 @@ struct SettingsOptions: ParsableArguments {
     @Option(name: .customLong("config"), help: "The settings file. (default: config/push-server.yaml, if it exists)")
     var file: String?
 
-    @Option(help: "The folder of the migrations. (default: migrations, here or in a parent folder of the program)")
+    @Option(help: "A folder of migrations. (default: those of this version, which are a part of the program)")
     var migrations: String?
 
     /// Reads the settings from the file and the environment.
@@ -55,27 +55,6 @@ struct SettingsOptions: ParsableArguments {
             defer { sink.flush() }
             try await settings.withDatabase(logger: settings.logger(sink)) { pool, _ in try await body(settings, pool) }
         }
-    }
-
-    /// Returns the folder of the migrations: that of `--migrations`, or one in the working directory or in a parent
-    /// folder of the program, as in a clone or an image.
-    ///
-    /// - Throws: ``SettingsError`` if there is none.
-    func migrationsFolder() throws -> String {
-        if let migrations { return migrations }
-        var folders = [FileManager.default.currentDirectoryPath]
-        var folder = Executable.path
-        while let slash = folder.lastIndex(of: "/"), slash > folder.startIndex {
-            folder = String(folder[..<slash])
-            folders.append(folder)
-        }
-        for folder in folders where FileManager.default.fileExists(atPath: "\(folder)/migrations/0001_devices.sql") {
-            return "\(folder)/migrations"
-        }
-        throw SettingsError(
-            place: "--migrations",
-            message: "Found no migrations folder here or in a parent folder of the program."
-        )
     }
 }
 

@@ -19,8 +19,9 @@ package enum Access: Sendable, Equatable {
     /// limits the requests of each user and of each address.
     case device
     /// Operators whose key has this scope, for any user; and users with an access token of Kakao Login, for themselves.
-    /// Their requests are limited as those of ``device``.
-    case kakaoUser(Scope)
+    /// Their requests are limited as those of ``device``. `admitsUnlinked` says whether a user may call who is not linked to the
+    /// app yet: ``Caller/unlinkedUser``.
+    case kakaoUser(Scope, admitsUnlinked: Bool = false)
     /// Kakao, authenticated by the Admin key.
     case kakao
     /// Kakao, authenticated by the feedback secret in the path: the parameter `{secret}`.
@@ -35,6 +36,15 @@ package enum Access: Sendable, Equatable {
         switch self {
         case .anyone, .device, .kakaoUser, .kakao, .kakaoAddress: true
         case .operatorPort, .operator, .operatorWithAny, .monitoring: false
+        }
+    }
+
+    /// Whether users have this access, except those who are not linked to the app yet.
+    var refusesUnlinked: Bool {
+        switch self {
+        case .device, .kakaoUser(_, admitsUnlinked: false): true
+        case .kakaoUser(_, admitsUnlinked: true): false
+        case .anyone, .operatorPort, .operator, .operatorWithAny, .monitoring, .kakao, .kakaoAddress: false
         }
     }
 
@@ -72,6 +82,9 @@ package enum Caller: Principal, Equatable {
     case `operator`(KeyIdentity)
     /// A user's app, for this user only.
     case user(AuthorizedUser)
+    /// A user who has logged in to the app and is not linked to it, since the app links its users when they sign up. Kakao
+    /// has no id of the user, who may sign up, and end the login.
+    case unlinkedUser
     case kakao
 }
 

@@ -14,6 +14,7 @@ package struct Answer: Sendable {
         }
 
         package static let location = Header("Location", "The path of the object.")
+        package static let answeredBy = Header("X-Answered-By", "`kakao` if the answer is Kakao's.")
         static let ignoredParameters = Header(
             "X-Ignored-Parameters",
             "The names of fields that were ignored because the operation does not have them, if there are any."

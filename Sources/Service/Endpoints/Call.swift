@@ -64,9 +64,24 @@ package struct Call: Sendable {
         switch request.contentType {
         case "application/json": try parameters.add(json: request.body, operation.allowedInBody)
         case FormURLEncoded.mediaType:
+            guard !Self.isJSONObject(request.body) else {
+                throw Problem(
+                    of: .unsupportedMediaType,
+                    """
+                    The body is JSON, but its Content-Type is \(FormURLEncoded.mediaType), which curl -d sends. Add the header \
+                    Content-Type: application/json.
+                    """
+                )
+            }
             try parameters.add(FormURLEncoded.parse(request.body[...]), operation.allowedInBody)
         default: throw Self.unsupportedType(["application/json", FormURLEncoded.mediaType])
         }
+    }
+
+    /// Returns whether a body is a JSON object. No form begins as one, as far as its names are those of fields.
+    private static func isJSONObject(_ body: [UInt8]) -> Bool {
+        let first = body.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
+        return first == UInt8(ascii: "{") && (try? JSONValue(parsing: body))?.object != nil
     }
 
     private static func unsupportedType(_ types: [String], _ description: String? = nil) -> Problem {

@@ -116,13 +116,13 @@ package final class Field<Value: Sendable>: Sendable, FieldDeclaration {
         do throws(InvalidValue) {
             return try read(parameter)
         } catch {
-            throw problem(error)
+            throw problem(error, isMissing: parameter == nil)
         }
     }
 
     @usableFromInline
-    func problem(_ error: InvalidValue) -> any Error {
-        Problem.field(name, error.detail.map { "\(allowed). \($0)" } ?? allowed)
+    func problem(_ error: InvalidValue, isMissing: Bool) -> any Error {
+        Problem.field(name, allowed, error.detail.map { "\($0)." }, isMissing: isMissing)
     }
 }
 

@@ -244,6 +244,7 @@ package final class OperationDeclaration: Sendable {
             problems.formUnion([
                 .unauthorized, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests, .identityUnavailable,
             ])
+            if access.refusesUnlinked { problems.formUnion([.userNotLinked]) }
         case .kakao: problems.formUnion([.unauthorized])
         case .kakaoAddress: problems.formUnion([.notFound])
         }
@@ -268,7 +269,12 @@ final class AllowedFields: Sendable {
     /// The length to which an unknown name is shown, in characters.
     private static let maximumShown = 64
 
+    /// The names that Kakao's API and this server's own have for the same: the id of a user, and ids of users.
+    private static let synonyms = [("uuid", "user_id"), ("uuids", "user_ids")]
+
     private let names: Set<String>
+    /// The names that are accepted for those of other fields: `user_id` for `uuid`.
+    private let aliases: [String: String]
     private let prefixes: [String]
     private let repeatable: Set<String>
     private let place: String
@@ -278,7 +284,13 @@ final class AllowedFields: Sendable {
     /// - Parameter place: The part of the request, for error messages: "the query".
     init(_ fields: [any FieldDeclaration], place: String, others: OperationDeclaration.UnknownFields) {
         prefixes = fields.compactMap { ($0 as? FieldGroup)?.prefix }
-        names = Set(fields.filter { !($0 is FieldGroup) }.map(\.name))
+        let names = Set(fields.filter { !($0 is FieldGroup) }.map(\.name))
+        self.names = names
+        // Kakao names its parameters itself.
+        let synonyms = others == .kept ? [] : Self.synonyms.flatMap { [$0, ($0.1, $0.0)] }
+        aliases = synonyms.reduce(into: [:]) { aliases, pair in
+            if names.contains(pair.0), !names.contains(pair.1) { aliases[pair.1] = pair.0 }
+        }
         repeatable = Set(fields.filter(\.isRepeatable).map(\.name))
         self.place = place
         self.others = others
@@ -287,6 +299,9 @@ final class AllowedFields: Sendable {
     func contains(_ name: String) -> Bool {
         names.contains(name) || prefixes.contains { name.hasPrefix($0) }
     }
+
+    /// Returns the name by which the operation declares a field that a request gives.
+    func declaredName(_ name: String) -> String { aliases.isEmpty ? name : aliases[name] ?? name }
 
     /// Returns whether a field may be given several times.
     func isRepeatable(_ name: String) -> Bool { repeatable.contains(name) }
@@ -299,7 +314,7 @@ final class AllowedFields: Sendable {
         var detail = "Unknown field `\(shown)`. "
         detail += known.isEmpty ? "No field is allowed in \(place)." : "Allowed: \(list)."
         if let suggestion = Suggestion.closest(to: name, among: known) { detail += " Did you mean `\(suggestion)`?" }
-        let allowed: JSONValue = .string(known.isEmpty ? "no field in \(place)" : "one of \(list)")
+        let allowed: JSONValue = .string(known.isEmpty ? "none" : "one of \(list)")
         return Problem(of: .invalidField, detail, members: ["field": .string(shown), "allowed": allowed])
     }
 }

@@ -74,13 +74,14 @@ struct Parameters: Sendable {
     }
 
     /// Adds a field, unless it is ignored. Keeps the name of one that is ignored.
-    private mutating func add(_ name: String, _ value: JSONValue, _ allowed: AllowedFields) throws {
+    private mutating func add(_ given: String, _ value: JSONValue, _ allowed: AllowedFields) throws {
+        let name = allowed.declaredName(given)
         if !allowed.contains(name) {
             guard allowed.others == .ignored else { throw allowed.problem(of: name) }
             if ignoredNames.count < Self.maximumIgnoredNames { ignoredNames.append(name) }
         } else {
             guard values.append(name, value, isRepeatable: allowed.isRepeatable(name)) else {
-                throw Problem.field(name, "given once")
+                throw Problem.field(name, "a single value", "It is given twice.")
             }
         }
     }

@@ -42,6 +42,11 @@ extension ProblemKind {
         "another-user",
         "A user's token was sent with another user's id."
     )
+    package static let userNotLinked = ProblemKind(
+        .badRequest,
+        "user-not-linked",
+        "The user has logged in, and is not linked to the app: the user has to sign up first."
+    )
     package static let notConfigured = ProblemKind(
         .conflict,
         "not-configured",
@@ -101,12 +106,21 @@ extension Problem {
     ///
     /// - Parameters:
     ///   - field: The field's name as the caller knows it.
-    ///   - allowed: The allowed value, in words that follow "must be".
-    package static func field(_ field: String, _ allowed: String) -> Problem {
-        Problem(
+    ///   - allowed: The allowed values and nothing else, in words that follow "must be".
+    ///   - note: The reason, or what to do, in sentences.
+    ///   - isMissing: Whether the field is absent, for which Kakao has words of its own.
+    package static func field(
+        _ field: String,
+        _ allowed: String,
+        _ note: String? = nil,
+        isMissing: Bool = false
+    ) -> Problem {
+        var problem = Problem(
             of: .invalidField,
-            "\(field) must be \(allowed).",
+            "\(field) must be \(allowed).\(note.map { " \($0)" } ?? "")",
             members: ["field": .string(field), "allowed": .string(allowed)]
         )
+        if isMissing { problem.message = "The Parameter [\(field)] cannot be null." }
+        return problem
     }
 }

@@ -14,6 +14,8 @@ package enum Scope: String, CaseIterable, Sendable {
     case tokens
     /// Permission to call KakaoTalk and KakaoStory for users.
     case talk
+    /// Permission to send requests of users, with their tokens, without a limit for the address. It allows nothing by itself.
+    case userCalls = "user-calls"
     /// Permission to share with KakaoTalk and to upload images.
     case sharing
     /// Permission to read the server's data: pushes, callbacks, devices.

@@ -5,11 +5,13 @@ package enum Suggestion {
 
     /// Returns the name with the fewest insertions, deletions and replacements of a character, if they are at most
     /// two, and fewer than the characters of the name.
-    package static func closest(to name: String, among names: [String]) -> String? {
+    @Sendable package static func closest(to name: String, among names: [String]) -> String? {
         guard name.utf8.count <= 4 * maximumLength else { return nil }
         let letters = Array(name.lowercased())
         guard letters.count <= maximumLength else { return nil }
-        let distances = names.map { (name: $0, distance: distance(letters, Array($0.lowercased()))) }
+        // Names of another length are not compared: strangers may ask for suggestions.
+        let distances = names.lazy.filter { abs($0.count - letters.count) <= 2 }
+            .map { (name: $0, distance: distance(letters, Array($0.lowercased()))) }
         guard let best = distances.min(by: { $0.distance < $1.distance }), best.distance <= 2,
             best.distance < letters.count
         else { return nil }

@@ -22,6 +22,10 @@ struct Authenticator: Authorizer {
     /// Whether operator keys are accepted. The public port beside a port for operators rejects valid ones like unknown
     /// ones.
     let admitsOperators: Bool
+    /// The addresses of the service's backends: see ``isTrusted(_:)``.
+    let trustedAddresses: TrustedProxies
+    /// Whether the detail of a 401 says why the credential is not accepted.
+    let explainsRejections: Bool
 
     /// Returns the check for an operation with this access; `nil` for a public one.
     ///
@@ -33,8 +37,9 @@ struct Authenticator: Authorizer {
         case .operator(let scopes): { try checkOperator($0, .all(scopes)) }
         case .operatorWithAny(let scopes): { try checkOperator($0, .any(scopes)) }
         case .monitoring: { try monitoring.check($0) { try checkOperator($0, .all([.read])) } }
-        case .device: { try checkUser($0, or: .devices, acceptsAnyToken: true) }
-        case .kakaoUser(let scope): { try checkUser($0, or: scope, acceptsAnyToken: false) }
+        case .device: { try checkUser($0, UserAccess(scope: .devices, acceptsAnyToken: true)) }
+        case .kakaoUser(let scope, let admitsUnlinked):
+            { try checkUser($0, UserAccess(scope: scope, admitsUnlinked: admitsUnlinked)) }
         case .kakao: { try checkKakao($0) }
         case .kakaoAddress: { try checkAddress($0) }
         }
@@ -64,56 +69,130 @@ struct Authenticator: Authorizer {
     ///
     /// Both `Bearer KEY` and `KakaoAK KEY` are accepted. Clients written for Kakao's API send the latter.
     private func checkOperator(_ request: Request, _ scopes: Requirement) throws -> PendingCheck? {
-        guard let credential = Credential(request) else { throw Self.unauthorized }
-        return try checkKey(SHA256Digest.of(credential.text), scopes, of: request)
+        let credential = try credential(of: request)
+        let isToken = JSONWebToken.isLike(credential.text)
+        return try checkKey(SHA256Digest.of(credential.text), scopes, or: isToken ? .userToken : nil, of: request)
+    }
+
+    /// The access to an operation on a user.
+    private struct UserAccess {
+        /// The scope of an operator's key.
+        let scope: Scope
+        /// Whether tokens other than access tokens of Kakao Login are accepted.
+        var acceptsAnyToken = false
+        /// Whether a user may call who is not linked to the app yet.
+        var admitsUnlinked = false
     }
 
     /// Authenticates the caller of an operation on a user: an operator whose key has a scope, or a user's app that sends
     /// an accepted token as `Bearer TOKEN`. Requests of users are limited by user; those with tokens that this server has not
     /// verified before also by address, before any work is spent on them. Requests of operators are not limited.
     ///
-    /// - Parameter acceptsAnyToken: Whether tokens other than access tokens of Kakao Login are accepted.
-    private func checkUser(_ request: Request, or scope: Scope, acceptsAnyToken: Bool) throws -> PendingCheck? {
-        guard let credential = Credential(request) else { throw Self.unauthorized }
+    /// A backend sends the requests of many users from one address. No limit by address applies to it if it has a trusted
+    /// address, or adds an operator key with the scope `user-calls`.
+    private func checkUser(_ request: Request, _ access: UserAccess) throws -> PendingCheck? {
+        let credential = try credential(of: request)
         let sha256 = SHA256Digest.of(credential.text)
         guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
             !secrets.value.operatorKey.matches(digest: sha256)
         else {
-            return try checkKey(sha256, .all([scope]), of: request)
+            let isToken = !users.isAccepted && JSONWebToken.isLike(credential.text)
+            return try checkKey(sha256, .all([access.scope]), or: isToken ? .tokensOff : nil, of: request)
         }
-        guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else { throw Self.kakaoTokenRequired }
+        guard access.acceptsAnyToken || !JSONWebToken.isLike(credential.text) else {
+            throw Self.kakaoTokenRequired.rejecting(.notAccessToken, explains: explainsRejections)
+        }
+        guard let key = request[.operatorKey] else {
+            return try self.checkToken(credential.text, sha256, access, of: request, isBackend: isTrusted(request))
+        }
+        @Sendable func checkToken() throws -> PendingCheck? {
+            try self.checkToken(credential.text, sha256, access, of: request, isBackend: true)
+        }
+        guard let pending = try checkKey(SHA256Digest.of(key), .all([.userCalls]), of: request) else {
+            return try checkToken()
+        }
+        return {
+            try await pending()
+            try await checkToken()?()
+        }
+    }
+
+    /// Returns whether a request comes from a backend of the service: the address of the peer, or the one that a trusted proxy
+    /// reports. A proxy that reports no address is none of them, since the request may be anyone's.
+    private func isTrusted(_ request: Request) -> Bool {
+        let isReported = !request.isForwarded || request.clientAddress != request.remoteAddress
+        return isReported && trustedAddresses.contains(request.clientAddress)
+    }
+
+    /// Admits a request with an accepted token of a user.
+    ///
+    /// - Parameters:
+    ///   - sha256: The SHA-256 of `token`.
+    ///   - isBackend: Whether a backend of the service sends the request, so that its address is not limited.
+    private func checkToken(
+        _ token: String,
+        _ sha256: [UInt8],
+        _ access: UserAccess,
+        of request: Request,
+        isBackend: Bool
+    ) throws -> PendingCheck? {
         let digest = TokenDigest(sha256)
-        if let user = users.cachedUser(of: credential.text, digest) {
-            try limits.chargeUser(user.id)
+        if let user = users.cachedUser(of: token, digest) {
+            try limits.charge(.user(user.id))
             request.principal = Caller.user(user)
             return nil
         }
+        // Kakao is not asked about its own keys.
+        guard secrets.value.rejection(ofKeyWith: sha256) == nil else {
+            return try checkKey(sha256, .all([access.scope]), of: request)
+        }
         // Strangers who send invented tokens from this address must not keep its users out.
-        let verifiedUser = users.verifiedUser(of: digest)
-        if let verifiedUser {
-            try limits.chargeUser(verifiedUser)
-        } else {
+        let knownPayer = users.verifiedPayer(of: digest)
+        if let knownPayer {
+            try limits.charge(knownPayer)
+        } else if !isBackend {
             try limits.chargeAddress(of: request)
         }
         return {
-            let user = try await users.user(
-                of: credential.text,
+            let outcome = try await users.holder(
+                of: token,
                 digest,
-                from: verifiedUser == nil ? request.clientAddress.network : nil,
+                from: knownPayer == nil ? request.clientAddress.network : nil,
+                isBackend: isBackend,
                 kakao,
                 client,
                 on: request.loop
             )
-            guard let user else { throw Self.unauthorized }
-            if verifiedUser != user.id { try limits.chargeUser(user.id) }
-            request.principal = Caller.user(user)
+            switch outcome {
+            case .success(let holder):
+                let payer = holder.payer(digest)
+                if knownPayer != payer { try limits.charge(payer) }
+                switch holder {
+                case .user(let user): request.principal = Caller.user(user)
+                case .unlinked where access.admitsUnlinked: request.principal = Caller.unlinkedUser
+                case .unlinked: throw Self.userNotLinked
+                }
+            case .failure(let reason):
+                throw unauthorized(reason)
+            }
         }
     }
 
-    private func checkKey(_ digest: [UInt8], _ scopes: Requirement, of request: Request) throws -> PendingCheck? {
+    /// Admits a request whose key has the required scopes.
+    ///
+    /// - Parameters:
+    ///   - digest: The SHA-256 of the key.
+    ///   - rejection: The reason for a credential that is no key, if its form suggests one.
+    private func checkKey(
+        _ digest: [UInt8],
+        _ scopes: Requirement,
+        or rejection: CredentialRejection? = nil,
+        of request: Request
+    ) throws -> PendingCheck? {
+        let rejection = secrets.value.rejection(ofKeyWith: digest) ?? rejection
         guard admitsOperators else {
             try operators.recordRejection(from: request.clientAddress.network)
-            throw Self.unauthorized
+            throw unauthorized(rejection ?? .publicPort)
         }
         guard !secrets.value.operatorKey.matches(digest: digest) else {
             request.principal = Caller.operator(.setting)
@@ -134,17 +213,19 @@ struct Authenticator: Authorizer {
                 keys,
                 on: request.loop
             )
-            guard let known else { throw Self.unauthorized }
+            guard let known else {
+                if let rejection { throw unauthorized(rejection) }
+                throw unauthorized((try? await keys.rejection(ofKeyWith: digest)) ?? .unknownKey)
+            }
             try admit(known)
         }
     }
 
     /// Admits a request that carries the Admin key, as those of Kakao's servers do.
     private func checkKakao(_ request: Request) throws -> PendingCheck? {
-        guard let credential = Credential(request), credential.scheme == .kakaoAK,
-            secrets.value.hasAdminKey(credential.text)
-        else {
-            throw Self.unauthorized
+        let credential = try credential(of: request)
+        guard credential.scheme == .kakaoAK, secrets.value.hasAdminKey(credential.text) else {
+            throw unauthorized(.notAdminKey)
         }
         request.principal = Caller.kakao
         request.exemptsConnection = true
@@ -161,19 +242,39 @@ struct Authenticator: Authorizer {
         return nil
     }
 
+    /// Returns the credential of a request.
+    ///
+    /// - Throws: ``Problem`` 401.
+    private func credential(of request: Request) throws -> Credential {
+        if let credential = Credential(request) { return credential }
+        throw unauthorized(request[.authorization] == nil ? .missing : .unknownScheme)
+    }
+
+    private func unauthorized(_ reason: CredentialRejection) -> Problem {
+        Self.unauthorized.rejecting(reason, explains: explainsRejections)
+    }
+
     private static var kakaoTokenRequired: Problem {
         Problem(
             of: .unauthorized,
-            "This call needs an access token of Kakao Login. Send it as Authorization: Bearer TOKEN.",
-            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+            "This call needs an access token of Kakao Login. Send it as Authorization: Bearer TOKEN."
+        )
+    }
+
+    /// The problem of a user who is not linked to the app yet, with Kakao's code for it.
+    private static var userNotLinked: Problem {
+        Problem(
+            ProblemKind.userNotLinked.status,
+            code: KakaoErrorCode.userNotLinked.rawValue,
+            kind: ProblemKind.userNotLinked.name,
+            "The user has logged in, and is not linked to the app. Sign the user up with POST /v1/user/signup."
         )
     }
 
     static var unauthorized: Problem {
         Problem(
             of: .unauthorized,
-            "Missing, invalid or expired credentials. Send a key or token as Authorization: Bearer KEY.",
-            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+            "Missing, invalid or expired credentials. Send a key or token as Authorization: Bearer KEY."
         )
     }
 }

@@ -5,23 +5,26 @@ import JSON
 import Schemas
 
 extension Call {
-    /// The user that a request of an app is about.
-    package static let uuid = Field.optional(
-        "uuid",
-        .userID,
-        "The user. An operator names a user; a user's token implies the user."
-    )
+    /// The user that a request of an app is about, as Kakao's API names the field.
+    package static let uuid = userField("uuid")
+    /// The same, as this server's own operations name it. Each accepts the other's name.
+    package static let user = userField("user_id")
+
+    private static func userField(_ name: String) -> Field<Int64?> {
+        .optional(name, .userID, "The user. An operator names a user; a user's token implies the user.")
+    }
 
     /// Returns the user that a request is about.
     ///
-    /// - Throws: ``Problem``: 400 if an operator omits `uuid`, 403 if a user's app names another user.
-    package func userID() throws -> Int64 {
-        let given = try self[Self.uuid]
+    /// - Parameter field: The field of the operation that names the user.
+    /// - Throws: ``Problem``: 400 if an operator omits the user, 403 if a user's app names another one.
+    package func userID(_ field: Field<Int64?>) throws -> Int64 {
+        let given = try self[field]
         if let own = caller.user {
-            if let given { try caller.require([given], Self.uuid.name) }
+            if let given { try caller.require([given], field.name) }
             return own.id
         }
-        guard let given else { throw Problem.field(Self.uuid.name, Kind.userID.allowed) }
+        guard let given else { throw Problem.field(field.name, Kind.userID.allowed, isMissing: true) }
         return given
     }
 }
@@ -41,7 +44,14 @@ extension Caller {
     /// - Parameter field: The field that names them.
     /// - Throws: ``Problem`` 403.
     package func require(_ userIDs: [Int64], _ field: String) throws {
-        guard let own = user, userIDs.contains(where: { $0 != own.id }) else { return }
+        let isAnother: Bool =
+            switch self {
+            case .user(let own): userIDs.contains { $0 != own.id }
+            // The user has no id.
+            case .unlinkedUser: !userIDs.isEmpty
+            case .anyone, .operator, .kakao: false
+            }
+        guard isAnother else { return }
         throw Problem(
             of: .anotherUser,
             "\(field) names another user. A user's token gives access to that user only.",

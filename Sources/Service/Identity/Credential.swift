@@ -28,3 +28,8 @@ package struct Credential {
         return nil
     }
 }
+
+extension HTTPField.Name {
+    /// The key of a backend that sends a user's token in `Authorization`.
+    static let operatorKey = unvalidated("X-Operator-Key")
+}

@@ -1,4 +1,5 @@
 package import Crypto
+package import HTTPServer
 package import Settings
 
 /// The settings of the credentials that the server accepts, and of the users that they stand for. Those of `devices.*` are declared in
@@ -22,6 +23,10 @@ package struct IdentitySettings: SettingsGroup {
     package var requestsPerMinutePerUser: Int? = 60
     /// The limit of such requests from each address; `nil` for no limit.
     package var requestsPerMinutePerAddress: Int? = 600
+    /// The addresses of the service's backends, which send requests of many users.
+    package var trustedAddresses = TrustedProxies.none
+    /// Whether the detail of a 401 says why the credential is not accepted.
+    package var explainsRejections = false
     var given = Given()
     /// The minimum time between two fetches of an issuer's keys.
     package var keyFetchInterval = Duration.seconds(60)
@@ -125,6 +130,19 @@ package struct IdentitySettings: SettingsGroup {
             optional: .path,
             example: "/etc/push-server/keys.json",
             "a file with the JSON Web Key Set, read at start"
+        ),
+        Setting(
+            "identity.trusted_addresses",
+            \.trustedAddresses,
+            .proxies,
+            example: "10.1.0.0/16",
+            "the addresses of your backends that send requests with the tokens of many users: no limit by address applies to them, as with an [operator key beside the token](relay.md#backends). Behind a proxy it is the address that one of `http.trusted_proxies` reports"
+        ),
+        Setting(
+            "identity.explain_rejections",
+            \.explainsRejections,
+            .boolean,
+            "whether the `detail` of a 401 says why the credential is not accepted ([reasons](errors.md#reasons-of-a-401)), as with `push-server dev`; the log and the metrics always do. For tests: strangers learn from it what the server knows"
         ),
     ]
 }

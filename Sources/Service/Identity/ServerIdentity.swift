@@ -1,5 +1,6 @@
 package import Endpoints
 package import EventLoop
+import HTTPServer
 import KakaoAPI
 package import Logging
 package import Runtime
@@ -12,12 +13,16 @@ package struct ServerIdentity: Sendable {
     private let limits: UserRequestLimits
     private let monitoring = MonitoringAccess()
     private let secrets: LoopValue<AcceptedSecrets>
+    private let trustedAddresses: TrustedProxies
+    private let explainsRejections: Bool
     /// Whether user ids are Kakao's.
     package let hasKakaoUserIDs: Bool
 
     /// - Throws: ``SettingsError`` for an unusable file of keys.
     package init(_ settings: IdentitySettings, _ kakao: KakaoSettings, loops: [EventLoop], logger: Logger) throws {
         hasKakaoUserIDs = settings.userIDs == .kakao
+        trustedAddresses = settings.trustedAddresses
+        explainsRejections = settings.explainsRejections
         secrets = LoopValue(AcceptedSecrets(settings, kakao), loops: loops)
         users = try UserCredentials(settings, kakao, logger: logger)
         limits = UserRequestLimits(
@@ -50,7 +55,9 @@ package struct ServerIdentity: Sendable {
             monitoring: monitoring,
             kakao: loop.kakao(.tokens),
             client: loop.client,
-            admitsOperators: admitsOperators
+            admitsOperators: admitsOperators,
+            trustedAddresses: trustedAddresses,
+            explainsRejections: explainsRejections
         )
     }
 

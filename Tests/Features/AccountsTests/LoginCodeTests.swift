@@ -273,6 +273,20 @@ import Testing
         }
     }
 
+    @Test("Tokens of a user who has to sign up are stored if Kakao's information has the user's id")
+    func importingBeforeSignUp() async throws {
+        try await withAccounts { service in
+            try service.kakao.sandbox.setUser(7, ["linked": false, "has_signed_up": false])
+            let token = JSONValue.string(try #require(service.kakao.sandbox.accessToken(of: 7)))
+            let refused = try await Self.importTokens(service, ["access_token": token])
+            #expect(refused.problem == "token-mismatch")
+            #expect(refused.json?["detail"]?.string?.contains("sign up") == true)
+            try service.kakao.sandbox.setUser(7, ["linked": true])
+            #expect(try await Self.importTokens(service, user: 8, ["access_token": token]).status == 422)
+            #expect(try await Self.importTokens(service, ["access_token": token]).status == 204)
+        }
+    }
+
     @Test("Tokens that the server is to refresh need a refresh token, which it then uses with the app's key")
     func refreshedByServer() async throws {
         try await withAccounts { service in

@@ -165,6 +165,18 @@ import Testing
         }
     }
 
+    @Test("While Kakao is unavailable, an unlink in Kakao's format is answered as by Kakao, and marked as pending")
+    func unlinkLaterAsKakao() async throws {
+        try await withAccounts { service in
+            _ = try await service.logIn(7)
+            Self.fail(service, path: "/v1/user/unlink", status: 503)
+            let answer = try await service.api.post("/v1/user/unlink", form: Self.target)
+            #expect(answer.isPending)
+            #expect(answer.json == ["id": 7])
+            #expect(try await service.database.count("pending_unlinks") == 1)
+        }
+    }
+
     @Test("A rejected Admin key is a fault of the configuration: the unlink stays pending")
     func unlinkMisconfigured() async throws {
         try await withAccounts { service in

@@ -122,7 +122,7 @@ import Testing
                     try await Self.put(backend, "phone?uuid=0"),
                 ] {
                     #expect(answer.status == 400)
-                    #expect(answer.field == "uuid")
+                    #expect(answer.field == "user_id")
                 }
             }
         }

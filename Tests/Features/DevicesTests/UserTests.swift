@@ -13,7 +13,7 @@ import Testing
 @testable import ServiceKit
 @testable import Settings
 
-/// Tests of `DELETE /v1/users/{uuid}` and `POST /v1/users/{uuid}/sync`, which operators call for one user.
+/// Tests of `DELETE /v1/users/{user_id}` and `POST /v1/users/{user_id}/sync`, which operators call for one user.
 @Suite(.timeLimit(.minutes(5))) struct UserTests {
     /// Registers a token at Kakao without the server.
     private static func registerAtKakao(
@@ -170,7 +170,7 @@ import Testing
     func pending() async throws {
         try await withService { service in
             service.kakao.fail("register", .down)
-            #expect(try await service.api.register(1, "token").status == 202)
+            #expect(try await service.api.register(1, "token").isPending)
             let answer = try await service.api.post("/v1/users/1/sync")
             #expect(answer.status == 202)
             #expect(answer.json?["differences"]?.array?.map { $0["difference"] } == ["pending"])

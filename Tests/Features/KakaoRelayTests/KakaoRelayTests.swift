@@ -56,6 +56,7 @@ import Testing
             #expect(answer.json?["id"]?.integer == 7)
             #expect(answer.json?["app_id"]?.integer == 123_456)
             #expect(answer.headerFields[.contentType] == "application/json;charset=UTF-8")
+            #expect(answer.answerer == "kakao")
             let ignored = try #require(HTTPField.Name("X-Ignored-Parameters"))
             #expect(answer.headerFields[ignored] == "more")
         }
@@ -105,6 +106,8 @@ import Testing
             let answer = try await app.get(Self.path, ["target_id": "8"])
             #expect(answer.status == 403)
             #expect(answer.problem == "another-user")
+            #expect(answer.json?["msg"] == "permission denied")
+            #expect(answer.answerer == "server")
             let json = try await service.api.with("Bearer eyJhbGciOiJSUzI1NiJ9.e30.c2ln").get(Self.path)
             #expect(json.status == 401)
             #expect(json.json?["detail"]?.string?.contains("Kakao Login") == true)
@@ -118,6 +121,7 @@ import Testing
             let missing = try await service.api.get(Self.path)
             #expect(missing.status == 400)
             #expect(missing.field == "target_id")
+            #expect(missing.json?["msg"] == "The Parameter [target_id] cannot be null.")
             let answer = try await service.api.get(Self.path, ["target_id_type": "user_id", "target_id": "7"])
             #expect(answer.status == 409)
             #expect(answer.problem == "login-required")
@@ -151,6 +155,8 @@ import Testing
                 #expect(answer.status == status)
                 #expect(answer.json?["code"]?.integer == Int64(code))
                 #expect(answer.problem == problem)
+                #expect(answer.answerer == "kakao")
+                #expect(answer.headerFields[.wwwAuthenticate] == (status == 401 ? "Bearer error=invalid_token" : nil))
             }
             let state = try await service.api.get("/v1/status").json?["sender"]?["state"]?.string
             #expect(state == "running")
@@ -172,11 +178,66 @@ import Testing
                 #expect(answer.status == status)
                 #expect(answer.json?["code"]?.integer == Int64(code))
                 #expect(answer.json?["detail"]?.string == "Kakao rejected the call: said, token=***")
+                #expect(answer.json?["msg"]?.string == "said, token=secret")
+                #expect(answer.answerer == "kakao")
                 #expect(answer.problem == "refused-by-kakao")
                 #expect(answer.headerFields[.retryAfter] == (code == -10 ? "60" : nil))
             }
             let state = try await service.api.get("/v1/status").json?["sender"]?["state"]?.string
             #expect(state == "running")
+        }
+    }
+
+    @Test("A maintenance that Kakao reports has Kakao's code and words")
+    func maintenance() async throws {
+        try await Self.withRelay { service in
+            let app = try await Self.app(service)
+            for (code, isKakaos) in [(-9798, true), (nil, false)] as [(Int?, Bool)] {
+                Self.fail(service, .status) {
+                    $0.status = 503
+                    $0.code = code
+                    $0.message = "under maintenance"
+                }
+                let answer = try await app.get(Self.path)
+                #expect(answer.status == 503)
+                #expect(answer.problem == "kakao-unavailable")
+                #expect(answer.json?["code"] == -9798)
+                #expect((answer.json?["msg"] == "under maintenance") == isKakaos)
+                #expect(answer.answerer == (isKakaos ? "kakao" : "server"))
+            }
+        }
+    }
+
+    @Test("That Kakao refuses the server's own key or address is no user's fault: 502, and never 401 with -401")
+    func serverRefused() async throws {
+        try await Self.withRelay { service in
+            let app = try await Self.app(service)
+            var fault = Fault(.status)
+            fault.path = "*"
+            fault.status = 401
+            fault.code = -401
+            fault.message = "wrong appKey"
+            service.kakao.sandbox.add(fault)
+            let operators = try await service.api.get("/v2/user/me", ["target_id_type": "user_id", "target_id": "7"])
+            service.kakao.sandbox.removeFaults()
+            // Kakao gives a refused address the code of a bad token, even though the user's is valid.
+            fault.message = "ip mismatched! callerIp=198.51.100.7. check out registered ips."
+            service.kakao.sandbox.add(fault)
+            let users = try await app.get("/v2/user/me")
+            for (answer, object) in [(operators, "Admin key"), (users, "address")] {
+                #expect(answer.status == 502)
+                #expect(answer.problem == "server-refused-by-kakao")
+                #expect(answer.json?["code"] == -1502)
+                #expect(answer.json?["detail"]?.string?.hasPrefix("Kakao rejected this server's \(object)") == true)
+                #expect(answer.json?["msg"] == answer.json?["detail"])
+                #expect(answer.answerer == "server")
+                #expect(answer.headerFields[.wwwAuthenticate] == nil)
+            }
+            // A token that is not verified yet.
+            let token = try #require(service.kakao.sandbox.accessToken(of: 8))
+            let unverified = try await service.api.with("Bearer \(token)").get("/v2/user/me")
+            #expect(unverified.status == 503)
+            #expect(unverified.problem == "identity-unavailable")
         }
     }
 

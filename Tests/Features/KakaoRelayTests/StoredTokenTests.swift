@@ -193,7 +193,12 @@ import Testing
     func consent() async throws {
         let loops = try EventLoopGroup(count: 1)
         defer { loops.shutdown() }
-        let body = #"{"code":-402,"msg":"insufficient scopes.","required_scopes":["friends","talk_message"]}"#
+        // Kakao's members are passed on, unless they would replace one of the server.
+        let body = #"""
+            {"code":-402,"msg":"insufficient scopes.","required_scopes":["friends","talk_message"],"api_type":"FRIENDS",
+            "allowed_scopes":["profile"],"later":{"a":[1]},"type":"x","title":"x","status":1,"detail":"x","instance":"x",
+            "field":1,"allowed":1,"consent_url":"x","kauth_error":"x"}
+            """#
         var router = Router()
         router.add(.post, Self.path, .immediate { _ in .json(Array(body.utf8), status: .forbidden) })
         router.add(.get, "/v2/user/me", .immediate { _ in .json(Array(body.utf8), status: .forbidden) })
@@ -209,6 +214,15 @@ import Testing
                 #expect(answer.json?["code"] == -402)
                 #expect(answer.problem == "consent-required")
                 #expect(answer.json?["required_scopes"] == ["friends", "talk_message"])
+                #expect(answer.json?["api_type"] == "FRIENDS")
+                #expect(answer.json?["allowed_scopes"] == ["profile"])
+                #expect(answer.json?["later"] == ["a": [1]])
+                #expect(answer.json?["msg"] == "insufficient scopes.")
+                #expect(answer.json?["title"] == "Forbidden")
+                #expect(answer.json?["status"] == 403)
+                #expect(answer.json?["detail"]?.string?.hasPrefix("The user has not consented") == true)
+                for name in ["instance", "field", "allowed", "kauth_error"] { #expect(answer.json?[name] == nil) }
+                #expect(answer.answerer == "kakao")
                 let page = "https://push.example.com/login?user=\(userID)&scope=friends,talk_message"
                 #expect(answer.json?["consent_url"]?.string == page)
             }

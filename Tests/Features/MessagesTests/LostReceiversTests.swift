@@ -56,7 +56,7 @@ import Testing
             let once = try await Self.create(store)
             let often = try await Self.create(store) { $0.delivery = .atLeastOnce }
             let memo = try await Self.create(store, .me) { $0.delivery = .atLeastOnce }
-            let later = try await Self.create(store) { $0.sendAt = Date() + 3600 }
+            let later = try await Self.create(store) { $0.times.sendAt = Date() + 3600 }
             let unresolved = try await Self.create(store, .users([2])) { $0.delivery = .atLeastOnce }
             try await database.pool.write("UPDATE message_receivers SET state = 'sent', due_at = NULL WHERE uuid = 'b'")
             try await database.pool.write(

@@ -19,6 +19,12 @@ import Testing
 
     private static let sends = "/v1/api/talk/friends/message/default/send"
 
+    private static func dryRun(_ body: JSONValue) -> JSONValue {
+        var members = body.object ?? JSONObject()
+        members["dry_run"] = true
+        return .object(members)
+    }
+
     @Test("A message to oneself is stored, sent once, and shown with its outcome")
     func memo() async throws {
         try await withAccounts { service in
@@ -375,7 +381,7 @@ import Testing
                 [
                     "to": "me", "template_id": 7, "send_at": "2020-01-01T00:00:00Z",
                     "expires_at": "2020-01-02T00:00:00Z",
-                ], "expires_at"
+                ], "send_at"
             ),
         ] as [(JSONObject, String)]
     )
@@ -385,6 +391,40 @@ import Testing
             fields["sender"] = 1
             let response = try await service.api.post("/v1/messages", json: .object(fields))
             #expect(response.status == 400 && response.json?["field"]?.string == field, "\(response.text)")
+        }
+    }
+
+    @Test("A message of more than ten minutes ago is refused, unless its first response is stored under its key")
+    func past() async throws {
+        try await withAccounts { service in
+            try await service.logIn(1, consentingTo: ["talk_message"])
+            let body: JSONValue = [
+                "sender": 1, "to": "me", "template": Self.text, "send_at": "2001-01-01T00:00:00Z",
+                "expires_at": "2001-01-02T00:00:00Z",
+            ]
+            let caller = service.api.with(idempotencyKey: "key")
+            for api in [caller, service.api] {
+                let refused = try await api.post("/v1/messages", json: body)
+                #expect(refused.status == 400 && refused.field == "send_at", "\(refused.text)")
+            }
+            let dryRun = try await service.api.post("/v1/messages", json: Self.dryRun(body))
+            #expect(dryRun.status == 400 && dryRun.field == "send_at", "\(dryRun.text)")
+            #expect(try await service.database.count("messages") == 0)
+            let first = try await caller.post(
+                "/v1/messages",
+                json: ["sender": 1, "to": "me", "template": Self.text, "send_at": "2099-01-01T00:00:00Z"]
+            )
+            #expect(first.status == 202, "\(first.text)")
+            // As if the message had been requested with these times before they were past.
+            try await service.database.pool.write(
+                """
+                UPDATE messages
+                SET request_sha256 = sha256(convert_to('/v1/messages' || chr(10) || '\(body.description)', 'UTF8'))
+                """
+            )
+            let again = try await caller.post("/v1/messages", Array(body.description.utf8), type: "application/json")
+            #expect(again.status == 202 && again.text == first.text, "\(again.text)")
+            #expect(try await service.database.count("messages") == 1)
         }
     }
 }

@@ -15,7 +15,7 @@ import Testing
 /// Tests of the rules for advertising.
 @Suite(.timeLimit(.minutes(5))) struct AdvertisingTests {
     private static func message(_ text: String, _ marker: String = "m") -> JSONValue {
-        ["for_gcm": ["custom_field": ["text": .string(text), "marker": .string(marker)]]]
+        ["for_gcm": ["notification": ["body": .string(text)], "custom_field": ["marker": .string(marker)]]]
     }
 
     private static let advertising: JSONObject = ["kind": "advertising"]
@@ -185,16 +185,23 @@ import Testing
         }
     }
 
-    @Test("Advertising needs its mark in a visible text for each platform")
+    @Test("Advertising begins with its mark on each platform, or in the text that the setting names")
     func mark() async throws {
-        try await withService { service in
+        try await withService {
+            $0.pushes.advertisingText = MemberPath("aps.title")
+        } _: { service in
             let marked: JSONValue = ["custom_field": ["aps": ["title": "(광고) Sale"]]]
+            let shown: JSONValue = ["notification": ["title": "(광고) Shop", "body": "Sale"]]
             let messages: [(message: JSONValue, isValid: Bool)] = [
                 (["for_gcm": marked], true),
                 (["for_fcm": marked], true),
+                (["for_fcm": shown], true),
                 (["for_apns": ["message": "(광고) Sale"], "for_gcm": marked], true),
                 (["for_apns": ["message": ["title": "(광고) Sale"]]], true),
-                (["for_gcm": ["custom_field": ["text": "Sale"]]], false),
+                (["for_gcm": ["custom_field": ["text": "(광고) Sale"]]], false),
+                (["for_gcm": ["notification": ["title": "Sale"], "custom_field": ["aps": ["title": "(광고)"]]]], false),
+                (["for_apns": ["message": "Sale (광고)"]], false),
+                (["for_apns": ["message": ["loc-key": "(광고)"]]], false),
                 (["for_gcm": ["collapse": "(광고)"]], false),
                 (["for_apns": ["message": "Sale"], "for_gcm": marked], false),
                 (["for_apns": ["custom_field": ["a": "(광고)"]]], false),
@@ -232,7 +239,24 @@ import Testing
         }
     }
 
-    private static func field(_ text: String) -> JSONValue { ["custom_field": ["text": .string(text)]] }
+    @Test("A reload applies another setting for the text of apps, and without it apps cannot show the mark")
+    func advertisingText() async throws {
+        try await withService { service in
+            let message: JSONValue = ["for_gcm": ["custom_field": ["text": "(광고) Sale"]]]
+            let body = pushBody(["everyone": true], message, ["kind": "advertising", "dry_run": true])
+            let refused = try await service.api.post("/v1/pushes", json: body)
+            #expect(refused.field == "message")
+            for (path, status) in [("text", 200), ("title", 400)] {
+                var settings = service.settings
+                settings.pushes.advertisingText = MemberPath(path)
+                await service.server.reload(settings)
+                let answer = try await service.api.post("/v1/pushes", json: body)
+                #expect(answer.status == status)
+            }
+        }
+    }
+
+    private static func field(_ text: String) -> JSONValue { ["notification": ["body": .string(text)]] }
 
     @Test("A consent that is withdrawn before the hours begin counts")
     func withdrawnConsent() async throws {

@@ -604,7 +604,7 @@ import Testing
             )
             #expect(refused.status == 403)
             #expect(refused.json?["code"] == -5)
-            #expect(refused.json?["msg"]?.string?.contains("approval") == true)
+            #expect(refused.json?["detail"]?.string?.contains("approval") == true)
             #expect(refused.problem == "approval-required")
             #expect(try await office.database.count("pushes") == 0)
             try await office.creator.waitUntilDone(try await office.creator.push([1, 2, 3, 4, 5]))

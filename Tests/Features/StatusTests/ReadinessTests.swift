@@ -138,7 +138,7 @@ import Testing
             #expect(try await service.api.register(1, "token").status == 200)
             #expect(try await service.api.get("/v1/status").json?["kakao"]?["state"] == "reachable")
             service.kakao.fail("register", .down)
-            #expect(try await service.api.register(2, "token-2").status == 202)
+            #expect(try await service.api.register(2, "token-2").isPending)
             let kakao = try await service.api.get("/v1/status").json?["kakao"]
             #expect(kakao?["state"] == "unreachable")
             #expect(kakao?["last_error"] == "unreachable")

@@ -10,6 +10,8 @@ import TestSupport
 import Testing
 
 @testable import Endpoints
+@testable import Postgres
+@testable import Pushes
 
 /// Tests of `GET /v1/status`.
 @Suite(.timeLimit(.minutes(5))) struct StatusTests {
@@ -59,6 +61,75 @@ import Testing
                 let status = try await api.get("/v1/status").json?["kakao"]
                 #expect(status?["calls_this_month"] == 6 && status?["calls_per_month"] == 3_000_000)
             }
+        }
+    }
+
+    @Test("The status counts unfinished pushes and messages, and shows the oldest that waits for somebody")
+    func unfinished() async throws {
+        try await withService { service in
+            let pool = service.database.pool
+            let states: [(PushState, Int)] = [(.proposed, 1), (.scheduled, 2), (.paused, 2), (.halted, 3), (.done, 4)]
+            for (state, count) in states {
+                try await pool.write(
+                    """
+                    INSERT INTO pushes (id, name, state, reason, stopped_by, audience, message, message_version, send_at)
+                    SELECT gen_random_uuid(), 'p' || number, '\(state.rawValue)', CASE WHEN '\(state.rawValue)' = 'halted' THEN 'broken' END,
+                        'kim', '{}', '{}', 'v1', now() + interval '1 day'
+                    FROM generate_series(1, \(count)) AS number
+                    """
+                )
+            }
+            try await pool.write(
+                """
+                INSERT INTO messages (id, sender, addressing, state, template_id, delivery, when_over_quota, created_at)
+                SELECT ('00000000-0000-7000-8000-00000000000' || number)::uuid, 1, 'me', 'active', 1, 'at_most_once', 'wait', now()
+                FROM generate_series(1, 3) AS number
+                """
+            )
+            try await pool.write(
+                """
+                INSERT INTO message_receivers (message_id, position, state, due_at, reason)
+                SELECT id, 0, 'waiting', now() + interval '1 hour', 'sender_quota'
+                FROM messages
+                WHERE id > '00000000-0000-7000-8000-000000000001'
+                """
+            )
+            var status: JSONValue?
+            try await eventually("the status shows them") {
+                status = try await service.api.get("/v1/status").json
+                return status?["messages"]?["attention"]?.array?.count == 1
+                    && status?["pushes"]?["states"]?["halted"] == 3
+            }
+            #expect(
+                status?["pushes"]?["states"]
+                    == ["proposed": 1, "scheduled": 2, "preparing": 0, "sending": 0, "paused": 2, "halted": 3]
+            )
+            let attention = status?["pushes"]?["attention"]?.array ?? []
+            #expect(attention.map { $0["state"] } == ["halted", "proposed", "paused"])
+            let oldest = try await pool.read("SELECT min(id::text) FROM pushes WHERE state = 'halted'")
+                .map { try $0.decode(String.self) }
+            #expect(attention.first?["id"]?.string == oldest.first)
+            #expect(attention.map { $0["reason"] } == ["broken", "It waits for an approval.", "Paused by kim."])
+            let waiting = status?["messages"]?["attention"]?.array?.first
+            #expect(waiting?["id"] == "00000000-0000-7000-8000-000000000002" && waiting?["reason"] == "sender_quota")
+            #expect(waiting?["remedy"]?.string?.contains("midnight") == true)
+            #expect(status?["messages"]?["states"] == ["scheduled": 0, "sending": 3])
+        }
+    }
+
+    @Test("The oldest push of each stopped state is one entry of an index, however many there are")
+    func oldestOfMany() async throws {
+        try await TestDatabase.with { database in
+            try await database.pool.write(
+                """
+                INSERT INTO pushes (id, state, audience, message, message_version)
+                SELECT gen_random_uuid(), CASE WHEN number % 2 = 0 THEN 'paused' ELSE 'done' END, '{}', '{}', 'v1'
+                FROM generate_series(1, 20000) AS number
+                """
+            )
+            try await database.pool.write("ANALYZE pushes")
+            let rows = try await database.rowsRead(by: ListStoppedPushes.sql.text, types: "int", values: "1")
+            #expect(rows < 50, "rows read: \(rows)")
         }
     }
 

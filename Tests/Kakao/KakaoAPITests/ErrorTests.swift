@@ -1,4 +1,5 @@
 import HTTPClient
+import JSON
 import Testing
 
 @testable import KakaoAPI
@@ -200,6 +201,87 @@ import Testing
         let echo = try await Self.error(401, #"{"msg":"unknown app admin-key","code":-401}"#)
         #expect("\(echo)" == "Kakao answered 401, code -401: unknown app ***")
         #expect(!String(reflecting: error).contains("APA91b"))
+    }
+
+    // MARK: For callers
+
+    @Test("A caller gets Kakao's text to the letter, apart from the secrets of the call, whatever their form")
+    func letter() async throws {
+        let text = "token=abc, code: 123\\nKakaoAK x1234567890123456789012 Bearer y, key admin-key; 한글"
+        let error = try await Self.error(400, #"{"msg":"\#(text)","code":-2}"#)
+        #expect(
+            error.answer.text == "token=abc, code: 123\nKakaoAK x1234567890123456789012 Bearer y, key ***; 한글"
+        )
+        // Logs get less.
+        #expect("\(error)" == "Kakao answered 400, code -2: token=***, code: *** KakaoAK *** Bearer *** key ***; 한글")
+        var dumped = ""
+        dump(error.answer, to: &dumped)
+        #expect(!dumped.contains("x1234567890123456789012") && !"\(error.answer)".contains("token"))
+    }
+
+    @Test("The token of a user and a push token are masked by their values")
+    func callersSecrets() async throws {
+        let token = "a-user-token"
+        let body = #"{"msg":"no \#(token)","code":-401,"seen":["\#(token)!"],"\#(token)":1}"#
+        let (error, _) = try await withKakao(answering: answer(401, body)) { kakao in
+            await failure { () async throws(KakaoError) in
+                _ = try await kakao.relay(AccessTokenInfo(), as: .userToken(token))
+            }
+        }
+        #expect(error?.answer.text == "no ***")
+        #expect(error?.answer.members == ["seen": ["***!"], "***": 1])
+        let registration = #"{"msg":"( did=a, pushToken=short-token )","code":-2}"#
+        let (refused, _) = try await withKakao(answering: answer(400, registration)) { kakao in
+            await failure { () async throws(KakaoError) in _ = try await kakao.register(pushToken: "short-token") }
+        }
+        #expect(refused?.answer.text == "( did=a, pushToken=*** )")
+    }
+
+    @Test("Members that Kakao adds are kept in their order, known or not")
+    func members() async throws {
+        let body = #"""
+            {"api_type":"FRIENDS","msg":"insufficient scopes.","allowed_scopes":["profile"],"code":-402,
+            "required_scopes":["friends"],"receiver_ids":[9223372036854775807],"later":{"a":[{"b":null}]}}
+            """#
+        let error = try await Self.error(403, body)
+        #expect(
+            error.answer.members == [
+                "api_type": "FRIENDS", "allowed_scopes": ["profile"], "required_scopes": ["friends"],
+                "receiver_ids": [.integer(Int64.max)], "later": ["a": [["b": nil]]],
+            ]
+        )
+        #expect(error.requiredScopes == ["friends"])
+    }
+
+    @Test("What is passed on of an error is bounded in size and depth; a member that is too large is left out")
+    func bounds() async throws {
+        let large = String(repeating: "x", count: 4000)
+        let body = #"""
+            {"msg":"\#(String(repeating: "m", count: 10_000))","code":-2,"large":"\#(large)","more":"\#(large)",
+            "deep":[[[[[1]]]]],"flat":[[[[1]]]],"\#(String(repeating: "n", count: 101))":1,"last":true}
+            """#
+        let error = try await Self.error(400, body)
+        #expect(error.answer.text.utf8.count == 4096)
+        #expect(error.answer.members == ["large": .string(large), "flat": [[[[1]]]], "last": true])
+        let many = (0..<100).map { #""n\#($0)":\#($0)"# }.joined(separator: ",")
+        #expect(try await Self.error(400, #"{"code":-2,\#(many)}"#).answer.members.count == 32)
+    }
+
+    @Test(
+        "That Kakao refuses the server's address says nothing about the user's token, whose code it has",
+        arguments: [
+            ("ip mismatched! callerIp=198.51.100.7. check out registered ips.", Disposition.halt),
+            ("this access token does not exist", .logIn),
+        ]
+    )
+    func address(message: String, disposition: Disposition) async throws {
+        let body = #"{"msg":"\#(message)","code":-401}"#
+        let (error, _) = try await withKakao(answering: answer(401, body)) { kakao in
+            await failure { () async throws(KakaoError) in
+                _ = try await kakao.relay(AccessTokenInfo(), as: .userToken("token"))
+            }
+        }
+        #expect(error?.disposition == disposition)
     }
 
     @Test(

@@ -127,7 +127,8 @@ import Testing
         let message = try JSONValue(parsing: #"{"for_gcm":{"custom_field":{"n":1.0}}}"#)
         func request(_ options: [String]) throws -> JSONValue {
             let send = try PushesCommand.Send.parse(["--user", "1", "--user", "2", "--message", "{}"] + options)
-            return .object(send.request(message, to: .users([1, 2])))
+            let times = PushesCommand.Send.Times(sendAt: send.at, expiresAt: send.expires)
+            return .object(send.request(message, to: .users([1, 2]), times))
         }
         #expect(
             try request([]).description

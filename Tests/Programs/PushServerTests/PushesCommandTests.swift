@@ -1,7 +1,9 @@
 import Endpoints
+import FoundationEssentials
 import Glibc
 import HTTPClient
 import HTTPServer
+import Identity
 import JSON
 import KakaoSandbox
 import Net
@@ -373,6 +375,76 @@ import Testing
         }
     }
 
+    /// A message with a title, a text, a link, and a warning.
+    private static let sale = """
+        {"for_apns":{"message":{"title":"여름 세일","body":"Half price\\nuntil midnight"},\
+        "custom_field":{"url":"https://example.com/sale"},"push_token":"secret"},\
+        "for_gcm":{"custom_field":{"marker":"m"}}}
+        """
+
+    @Test("The message is shown as phones show it: before an approval, with the push, and its beginning in lists")
+    func message() async throws {
+        try await withService {
+            $0.pushes.approvalAboveUsers = 0
+        } _: { service in
+            try await service.database.addPhones([1])
+            let creator = OperatorCommand("pushes", service.api.url)
+            let sent = try await creator.run(["send", "--message", Self.sale, "--user", "1"])
+            #expect(sent.errors.contains("warning: for_apns.push_token: Kakao reads"), "\(sent)")
+            let id = try #require(sent.lines.first)
+            let shown = try await creator.run(["show", id])
+            let row = try #require(shown.lines.firstIndex { $0.hasPrefix("iPhone") })
+            let lines = shown.lines[row...].map { String($0.drop { $0 == " " }) }
+            #expect(lines[0].hasSuffix("  여름 세일"))
+            #expect(
+                lines[1..<4] == [
+                    "Half price", "until midnight", "https://example.com/sale (for_apns.custom_field.url)",
+                ]
+            )
+            #expect(lines[4].hasPrefix("Android") && lines[4].hasSuffix("(drawn by the app, from custom_field)"))
+            #expect(lines[5].hasPrefix("warning") && lines.count == 6, "\(shown.output)")
+            let list = try await creator.run(["list"]).lines
+            #expect(list[0].hasSuffix("hash      message") && list[1].hasSuffix("  여름 세일: Half price until midnight"))
+            let key = try await OperatorKeyStore(pool: service.database.pool)
+                .create(name: "approver", scopes: [.approve, .read], expiresAt: nil)
+            let approver = OperatorCommand("pushes", service.api.url, key: key)
+            let asked = try await approver.runOnTerminal(["approve", id], columns: 200, input: "y\n")
+            let question = try #require(asked.output.range(of: "Approve this push?")).lowerBound
+            for text in ["until midnight", "https://example.com/sale", "warning"] {
+                #expect(asked.output[..<question].contains(text), "\(asked.output)")
+            }
+            try await service.api.waitUntilDone("/v1/pushes/\(id)")
+            let watched = try await creator.run(["watch", id])
+            #expect(watched.errors.hasPrefix("warning: for_apns.push_token: "), "\(watched)")
+            for result in [sent, shown, asked, watched] {
+                #expect(!result.output.contains("secret") && !result.errors.contains("secret"))
+            }
+        }
+    }
+
+    @Test("copy sends a push again, after a question on a terminal")
+    func copied() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let id = try await pushes.run(["send", "--message", Self.sale, "--user", "1", "--watch"]).lines[0]
+            let dry = try await pushes.run(["copy", id, "--dry-run"])
+            #expect(dry.code == 0 && dry.lines.first == "users     1 (0 would be skipped)", "\(dry)")
+            #expect(dry.output.contains("until midnight") && dry.output.contains("push_message="))
+            let declined = try await pushes.runOnTerminal(["copy", id], input: "n\n")
+            #expect(declined.code == 1 && declined.output.contains("Send to 1 user of "), "\(declined)")
+            #expect(declined.output.contains("여름 세일"))
+            #expect(try await service.database.count("pushes") == 1)
+            let copy = try await pushes.run(["copy", id, "--name", "Again", "--watch", "--idempotency-key", "k"])
+            #expect(copy.code == 0 && copy.lines.last == "done 100% 1/1 users", "\(copy)")
+            #expect(try await service.api.shown("/v1/pushes/\(copy.lines[0])")["name"] == "Again")
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 2)
+            let again = try await pushes.run(["copy", id, "--name", "Again", "--idempotency-key", "k"])
+            #expect(again.lines == [copy.lines[0]])
+            #expect(try await pushes.run(["copy", id, "--watch", "--dry-run"]).code != 0)
+        }
+    }
+
     @Test("On a terminal the operator must confirm a cancel, and a send to users who are not named one by one")
     func asked() async throws {
         try await withService {
@@ -410,6 +482,56 @@ import Testing
             // Named users need no confirmation.
             #expect(try await pushes.runOnTerminal(["send", "--user", "1"] + later, input: "").code == 0)
             #expect(try await service.database.count("pushes") == 4)
+        }
+    }
+
+    @Test("On a terminal times are those of the server's zone, unless --utc is given, and --at is read in that zone")
+    func localTimes() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...3)
+            let pushes = OperatorCommand("pushes", service.api.url)
+            // Midnight in UTC, a week ahead: nine in Seoul.
+            let days = (Date().timeIntervalSince1970 / 86_400).rounded(.down) + 7
+            let date = Date(timeIntervalSince1970: days * 86_400)
+            let day = date.rfc3339Seconds.prefix(10)
+            let options = ["--everyone", "--message", Self.message, "--kind", "informational", "--at", "\(day) 09:00"]
+            let asked = try await pushes.runOnTerminal(["send"] + options, input: "y\n")
+            #expect(asked.code == 0, "\(asked)")
+            #expect(asked.output.contains("\(day) 09:00:00 +09:00 (Asia/Seoul), in "), "\(asked)")
+            #expect(asked.output.contains("informational") && asked.output.contains("Send to 3 users"), "\(asked)")
+            let listed = try await pushes.run(["list", "--json"])
+            let push = try JSONValue(parsing: listed.lines[0])
+            #expect(push["send_at"]?.string == date.rfc3339)
+            let id = try #require(push["id"]?.string)
+            let onTerminal = try await pushes.runOnTerminal(["show", id])
+            #expect(onTerminal.output.contains("\(day) 09:00:00 +09:00"), "\(onTerminal)")
+            #expect(try await pushes.runOnTerminal(["list"]).output.contains("+09:00"))
+            for shown in [
+                try await pushes.run(["show", id]), try await pushes.runOnTerminal(["show", id, "--utc"]),
+            ] {
+                #expect(shown.output.contains(date.rfc3339) && !shown.output.contains("+09:00"), "\(shown)")
+            }
+        }
+    }
+
+    @Test("A local time that does not exist, or exists twice, is refused before anything is sent")
+    func refusedTimes() async throws {
+        try await withService {
+            $0.pushes.timeZone = "Europe/Berlin"
+        } _: { service in
+            let pushes = OperatorCommand("pushes", service.api.url)
+            for (time, words) in [
+                ("2025-03-30 02:30", "clocks go from 02:00 to 03:00"),
+                ("2025-10-26 02:30", "2025-10-26T02:30:00+02:00 or 2025-10-26T02:30:00+01:00"),
+            ] {
+                let refused = try await pushes.run(["send", "--user", "1", "--message", Self.message, "--at", time])
+                #expect(refused.code == 1 && refused.errors.contains(words), "\(refused)")
+            }
+            let past = try await pushes.run([
+                "send", "--user", "1", "--message", Self.message, "--at", "2025-03-30 03:30",
+            ])
+            #expect(past.code == 1 && past.errors.contains("PostgreSQL's clock says"), "\(past)")
+            #expect(try await service.database.count("pushes") == 0)
         }
     }
 }

@@ -33,6 +33,33 @@ import Testing
         }
     }
 
+    @Test("status exits with 2 while a push is halted, and shows the oldest that needs somebody with its reason")
+    func halted() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            let status = OperatorCommand("status", service.api.url)
+            var pushes: [String] = []
+            for name in ["first", "second", "third"] {
+                let more: JSONObject = ["send_at": "2099-01-01T00:00:00Z", "name": .string(name)]
+                pushes.append(try await service.api.create(uuids([1]), gcm(), more))
+            }
+            let ids = pushes.map { $0.split(separator: "/").last.map(String.init) ?? "" }
+            #expect(try await service.api.post("\(pushes[0])/pause").status == 200)
+            let paused = try await status.run(["--json"])
+            #expect(paused.code == 0, "\(paused)")
+            let shown = try JSONValue(parsing: paused.output)["pushes"]
+            #expect(shown?["attention"]?.array?.map { $0["id"]?.string } == [ids[0]])
+            try await service.database.pool.write(
+                "UPDATE pushes SET state = 'halted', reason = 'wrong appKey' WHERE id IN ('\(ids[1])', '\(ids[2])')"
+            )
+            try await eventually("the status shows it") { try await status.run([]).code == 2 }
+            let halted = try await status.run([])
+            #expect(halted.output.contains("2 halted") && halted.output.contains("1 paused"), "\(halted)")
+            #expect(halted.output.contains("\(ids[1]) (second)") && !halted.output.contains(ids[2]), "\(halted)")
+            #expect(halted.output.contains("wrong appKey") && halted.output.contains("resume"), "\(halted)")
+        }
+    }
+
     @Test("All that the status says is printed")
     func rows() throws {
         let status: JSONValue = [
@@ -40,6 +67,17 @@ import Testing
                 "state": "halted", "reason": "KakaoAK is \u{1B}wrong", "remedy": "Check the key.", "stopped_at": .null,
                 "stopped_by": .null,
             ],
+            "pushes": [
+                "states": ["proposed": 1, "scheduled": 0, "preparing": 0, "sending": 1200, "paused": 0, "halted": 2],
+                "attention": [
+                    [
+                        "id": "01a2", "name": "Sale\u{1B}", "state": "halted", "reason": "wrong appKey",
+                        "remedy": "Resume it.",
+                        "created_at": "2026-11-21T08:15:30Z",
+                    ]
+                ],
+            ],
+            "messages": ["states": ["scheduled": 0, "sending": 0], "attention": []],
             "backlog": ["batches": 1200, "oldest_seconds": .number(try #require(JSONNumber(75.5)))],
             "journal": ["open": true, "records": 3, "oldest_seconds": 9, "rejected": 2],
             "database": [
@@ -61,6 +99,9 @@ import Testing
         #expect(
             lines == [
                 "sender           halted", "  reason         KakaoAK is ?wrong", "  remedy         Check the key.",
+                "pushes           1 proposed, 1,200 sending, 2 halted",
+                "  oldest halted  01a2 (Sale?), of 2026-11-21T08:15:30Z", "    reason       wrong appKey",
+                "    remedy       Resume it.", "messages         none unfinished",
                 "waiting batches  1,200, the oldest due for 1 min 16 s",
                 "journal          open, 3 calls wait, the oldest for 9 s, 2 rejected",
                 "PostgreSQL       does not commit, 7 statements wait",

@@ -44,7 +44,7 @@ import Testing
                 "devices.requests_per_minute_per_user", "devices.requests_per_minute_per_address",
                 "devices.new_per_hour_per_user",
                 "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers",
-                "pushes.advertising_hours", "sharing.visits_per_minute_per_address",
+                "pushes.advertising_hours", "pushes.advertising_text", "sharing.visits_per_minute_per_address",
                 "sharing.counted_visits_per_minute_per_address", "webhooks.secret",
                 "webhooks.secret_next", "log.level",
             ]

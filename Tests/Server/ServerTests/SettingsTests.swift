@@ -74,6 +74,7 @@ struct SettingsTests {
         #expect(settings.journal.maximumBytes == 1 << 30)
         #expect(settings.devices.renewDaysBeforeExpiry == 7)
         #expect(settings.devices.activeWithinDays == 90)
+        #expect(settings.devices.tokenLifetimeDays == 30)
         #expect(settings.identity.requestsPerMinutePerUser == 60)
         #expect(settings.identity.requestsPerMinutePerAddress == 600)
         #expect(settings.callbacks.userIDArgument == nil)
@@ -143,6 +144,7 @@ struct SettingsTests {
             "KAKAO_REQUESTS_PER_SECOND": "7", "FEEDBACK_SECRET": Keys.feedback, "DEVICES_PRUNE_AFTER_FAILURES": "8",
             "JOURNAL_DIRECTORY": "/var/journal", "JOURNAL_MAX_BYTES": "1048576",
             "DEVICES_RENEW_DAYS_BEFORE_EXPIRY": "9", "DEVICES_ACTIVE_WITHIN_DAYS": "10",
+            "DEVICES_TOKEN_LIFETIME_DAYS": "20",
             "DEVICES_REQUESTS_PER_MINUTE_PER_USER": "11", "DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS": "0",
             "HTTP_TRUSTED_PROXIES": "10.0.0.0/8, ::1", "CALLBACKS_USER_ID_ARGUMENT": "member", "LOG_LEVEL": "debug",
             "LOG_FORMAT": "json",
@@ -178,6 +180,7 @@ struct SettingsTests {
         #expect(settings.journal.maximumBytes == 1 << 20)
         #expect(settings.devices.renewDaysBeforeExpiry == 9)
         #expect(settings.devices.activeWithinDays == 10)
+        #expect(settings.devices.tokenLifetimeDays == 20)
         #expect(settings.identity.requestsPerMinutePerUser == 11)
         #expect(settings.identity.requestsPerMinutePerAddress == nil)
         #expect(settings.http.trustedProxies !== TrustedProxies.none)

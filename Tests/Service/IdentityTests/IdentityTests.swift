@@ -47,7 +47,8 @@ import Testing
                     let api = service.api.with(authorization).from("10.0.\(index).\(number)")
                     let answer = try await Self.call(api, path, isPost: isPost)
                     #expect(answer.status == 401, "\(path)")
-                    #expect(answer.headerFields[.wwwAuthenticate]?.hasPrefix("Bearer") == true)
+                    let scheme = authorization?.hasPrefix("KakaoAK ") == true ? "KakaoAK" : "Bearer"
+                    #expect(answer.headerFields[.wwwAuthenticate] == "\(scheme) error=invalid_token")
                     #expect(answer.headerFields[.contentType] == "application/problem+json")
                     #expect(answer.json?["code"] == -401)
                 }

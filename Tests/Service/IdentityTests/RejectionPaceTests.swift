@@ -68,6 +68,27 @@ import Testing
         }
     }
 
+    @Test("A backend has ten times the rejections of a network, apart from other credentials of its network")
+    func byBackend() async throws {
+        try await Self.withLoop { loop in
+            let pace = Self.pace(network: 1, server: 1000)
+            let network = try Self.network(1)
+            func hasTurn() async -> Bool {
+                let turn = Task { await pace.acquire(network, isBackend: true, on: loop) }
+                turn.cancel()
+                return await turn.value == .granted
+            }
+            for _ in 0..<10 {
+                #expect(await hasTurn())
+                pace.release(network, isBackend: true, isRejected: true, on: loop)
+            }
+            // The next turns are a tenth of the interval apart, up to the longest wait.
+            for _ in 0...15 { #expect(await hasTurn()) }
+            #expect(await !hasTurn())
+            #expect(await Self.hasTurn(pace, network, loop))
+        }
+    }
+
     @Test("An IPv6 site has four times the rejections and the turns of a network, however many networks it has")
     func bySite() async throws {
         try await Self.withLoop { loop in

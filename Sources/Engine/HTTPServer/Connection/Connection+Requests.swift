@@ -204,7 +204,8 @@ extension Connection {
             route: request.route,
             status: response.status.code,
             milliseconds: loop.now - request.startedAt,
-            problem: response.problem
+            problem: response.problem,
+            reason: response.reason
         )
         let isHead = request.method == .head
         respond(response, Recipient(requestID: request.requestID, isHTTP10: request.head.isHTTP10, isHead: isHead))

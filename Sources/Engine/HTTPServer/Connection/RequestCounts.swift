@@ -40,6 +40,8 @@ package struct RequestCounts: Sendable {
     /// The numbers of requests that were refused, by the kind of problem. The client is not authorized, too slow, sends
     /// too much or too often, or the server cannot serve it now.
     package private(set) var refusals: [String: Int] = [:]
+    /// The numbers of requests that were answered 401, by the reason of the problem.
+    package private(set) var rejectedCredentials: [String: Int] = [:]
     /// The number of requests that count as their proxy's, because it reported no readable address of the client.
     package private(set) var unreadableAddresses = 0
 
@@ -56,11 +58,20 @@ package struct RequestCounts: Sendable {
     ///   - route: The number of the route.
     ///   - milliseconds: The time until the response began.
     ///   - problem: The kind of problem that the response shows.
-    mutating func record(route: Int, status: Int, milliseconds: UInt64, problem: String?) {
+    ///   - reason: The reason of that problem: see ``Problem/reason``.
+    mutating func record(
+        route: Int,
+        status: Int,
+        milliseconds: UInt64,
+        problem: String?,
+        reason: String? = nil
+    ) {
         let label = labelIndexes[min(max(status, 100), 599) - 100]
         responses[route * labelCount + label] += 1
         durations[route].record(milliseconds: milliseconds)
-        if let problem, Self.refusing.contains(status) { refusals[problem, default: 0] += 1 }
+        guard let problem, Self.refusing.contains(status) else { return }
+        refusals[problem, default: 0] += 1
+        if let reason { rejectedCredentials[reason, default: 0] += 1 }
     }
 
     /// Counts a request whose client's address cannot be read. The request itself is counted with its response.
@@ -78,6 +89,7 @@ package struct RequestCounts: Sendable {
             total.durations[place] += other.durations[number]
         }
         total.refusals.merge(other.refusals) { $0 + $1 }
+        total.rejectedCredentials.merge(other.rejectedCredentials) { $0 + $1 }
         total.unreadableAddresses += other.unreadableAddresses
     }
 

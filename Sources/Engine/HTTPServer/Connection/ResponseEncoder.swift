@@ -11,6 +11,7 @@ final class ResponseEncoder {
     private var openingStatus = HTTPResponse.Status.ok
     private var openingContentType: String?
     private var openingSecond = Int.min
+    private let statusLines = StatusLines()
 
     static let continueResponse = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)
 
@@ -81,19 +82,14 @@ final class ResponseEncoder {
     /// Updates ``opening`` for a response.
     private func open(_ response: Response, _ unixSeconds: Int) {
         let status = response.status
-        guard
-            unixSeconds != openingSecond || response.contentType != openingContentType || status != openingStatus
-                || status.reasonPhrase != openingStatus.reasonPhrase
+        guard unixSeconds != openingSecond || response.contentType != openingContentType || status != openingStatus
         else { return }
         openingSecond = unixSeconds
         openingStatus = status
         openingContentType = response.contentType
         opening.removeAll(keepingCapacity: true)
-        opening.append("HTTP/1.1 ")
-        opening.append(decimal: status.code)
-        opening.append(" ")
-        opening.append(contentsOf: status.reasonPhrase.utf8)
-        opening.append("\r\nDate: ")
+        opening.append(contentsOf: statusLines[status])
+        opening.append("Date: ")
         opening.append(contentsOf: CivilDate(unixSeconds: unixSeconds).httpDate.utf8)
         // Browsers must use the declared Content-Type and not guess another (WHATWG Fetch §3.6).
         opening.append("\r\nX-Content-Type-Options: nosniff\r\n")

@@ -1,4 +1,4 @@
-import Net
+package import Net
 
 /// The proxies in front of a server that are trusted to report the client's address in a ``ForwardedField``.
 ///
@@ -28,7 +28,7 @@ package final class TrustedProxies: Sendable, Equatable {
 
     package static func == (left: TrustedProxies, right: TrustedProxies) -> Bool { left.blocks == right.blocks }
 
-    func contains(_ address: SocketAddress) -> Bool {
+    package func contains(_ address: SocketAddress) -> Bool {
         blocks.contains { $0.contains(address) }
     }
 

@@ -3,8 +3,8 @@ import HTTPTypes
 package import Logging
 import Net
 
-/// Logs one line per request: client, method, path, status, duration, and the name of the caller's key. For a request
-/// forwarded by a trusted proxy, `remote` is the proxy and `client` the original client.
+/// Logs one line per request: client, method, path, status, duration, the name of the caller's key, and the reason of a 401.
+/// For a request forwarded by a trusted proxy, `remote` is the proxy and `client` the original client.
 ///
 /// The query is left out, because callbacks carry data from phones in it. All headers are left out too: what is not
 /// logged cannot leak.
@@ -33,6 +33,7 @@ package final class AccessLog: Middleware {
             "milliseconds": "\(request.loop.now - request.startedAt)",
         ]
         if let key = request.principal?.keyName { metadata["key"] = "\(key)" }
+        if let reason = response.reason { metadata["reason"] = "\(reason)" }
         let client = request.clientAddress
         if client != request.remoteAddress { metadata["client"] = "\(client.host)" }
         let shown = request.route == 0 ? mask.masked(unknownPath: path) : mask.masked(path: path)

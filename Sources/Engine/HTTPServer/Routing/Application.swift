@@ -42,14 +42,23 @@ package struct Refusal: Sendable {
 package final class Application: Sendable {
     private let router: Router
     private let middleware: [any Middleware]
+    /// Finds similar paths for the response to an unknown one.
+    private let suggest: Router.Suggestion
     /// The log lines about known errors, such as an unavailable database, and about unknown ones. Any client can cause them as
     /// often as it likes.
     private let failures: RepeatedLine
     private let unknownFailures: RepeatedLine
 
-    package init(router: Router, middleware: [any Middleware], logger: Logger) {
+    /// - Parameter suggest: Finds similar paths for the response to an unknown one. By default there are none.
+    package init(
+        router: Router,
+        middleware: [any Middleware],
+        logger: Logger,
+        suggest: @escaping Router.Suggestion = { _, _ in nil }
+    ) {
         self.router = router
         self.middleware = middleware
+        self.suggest = suggest
         failures = RepeatedLine(logger, .error)
         unknownFailures = RepeatedLine(logger, .error)
     }
@@ -82,7 +91,8 @@ package final class Application: Sendable {
                 throw Problem(.methodNotAllowed, "Allowed methods: \(allowed).", headerFields: [.allow: allowed])
             case .notFound:
                 if request.path == "*" { return .respond(Response(.noContent)) }
-                throw Problem(.notFound, "There is nothing at this path.")
+                let suggestion = router.nearest(to: request.path, suggest).map { " Did you mean `\($0)`?" } ?? ""
+                throw Problem(.notFound, "There is nothing at this path.\(suggestion)")
             }
         } catch is ConnectionAbort {
             return .abort
@@ -94,7 +104,8 @@ package final class Application: Sendable {
     /// Returns the response to a request whose handler threw.
     func response(to error: any Error, of request: Request) -> Response {
         switch error {
-        case let problem as Problem:
+        case var problem as Problem:
+            if problem.status == .unauthorized { problem.challenge(request[.authorization]) }
             return problem.response
         case let error as ProtocolError:
             // The body that the handler was reading is invalid.

@@ -138,6 +138,41 @@ package struct Router: Sendable {
         return .methodNotAllowed(allowed: search.allowed.joined(separator: ", "))
     }
 
+    /// A function that finds the name that a misspelt one was probably meant to be.
+    package typealias Suggestion = @Sendable (_ name: String, _ known: [String]) -> String?
+
+    /// The length of a path for which a similar one is searched, in bytes.
+    private static let maximumSuggested = 200
+    private static let maximumSimilar = 3
+
+    /// Returns the pattern that a path without a route was probably meant to match; `nil` if none is similar.
+    ///
+    /// It has the same number of segments, or begins with the `/v1` that the path lacks. At each segment the search follows at
+    /// most three literals that are similar, and a name, so that strangers cannot make it long.
+    func nearest(to path: String, _ suggest: Suggestion) -> String? {
+        guard path.hasPrefix("/"), path.utf8.count <= Self.maximumSuggested else { return nil }
+        let segments = path.split(separator: "/", maxSplits: depth)
+        guard !segments.isEmpty, segments.count <= depth else { return nil }
+        return nearest(segments[...], below: 0, suggest) ?? nearest((["v1"] + segments)[...], below: 0, suggest)
+    }
+
+    private func nearest(_ segments: ArraySlice<Substring>, below node: Int, _ suggest: Suggestion) -> String? {
+        guard let segment = segments.first.map(String.init) else { return nodes[node].routes.isEmpty ? nil : "" }
+        let literals = nodes[node].literals
+        var others = literals.keys.sorted()
+        for _ in 0..<Self.maximumSimilar {
+            guard let literal = others.contains(segment) ? segment : suggest(segment, others),
+                let child = literals[literal]
+            else { break }
+            if let rest = nearest(segments.dropFirst(), below: child, suggest) { return "/\(literal)\(rest)" }
+            others.removeAll { $0 == literal }
+        }
+        guard let (name, child) = nodes[node].parameter,
+            let rest = nearest(segments.dropFirst(), below: child, suggest)
+        else { return nil }
+        return "/{\(name)}\(rest)"
+    }
+
     /// The state of one search.
     private struct Search {
         let method: HTTPRequest.Method

@@ -2,7 +2,7 @@ package import EventLoop
 import Locking
 package import Logging
 
-/// A migrator that brings a database's schema up to date with a directory of SQL files, which it reads once.
+/// A migrator that brings a database's schema up to date with SQL files, which it reads once.
 ///
 /// Tables come first: files `NNNN_name.sql`, from `0001` without gaps, each in a transaction of its own. An applied
 /// file must never be changed or removed: the migrator then fails with a message that names the file. Functions follow,
@@ -37,6 +37,14 @@ package struct Migrator: Sendable {
     /// - Throws: ``PostgresError/Code/migration`` for files that cannot be read or applied, with a message for the operator.
     package init(directory: String, patience: Patience = Patience()) throws(PostgresError) {
         files = try SchemaFiles.read(directory: directory)
+        self.patience = patience
+    }
+
+    /// Creates a migrator of files that are in memory, in the order of their paths.
+    ///
+    /// - Throws: ``PostgresError/Code/migration`` for files that cannot be applied.
+    package init(files: [MigrationFile], patience: Patience = Patience()) throws(PostgresError) {
+        self.files = try SchemaFiles.parse(files)
         self.patience = patience
     }
 

@@ -1,6 +1,18 @@
 import FoundationEssentials
 
-/// The SQL files of a directory, or some of them.
+/// A SQL file of migrations.
+package struct MigrationFile: Sendable, Equatable {
+    /// The path within the folder of migrations: `0001_devices.sql` or `functions/withdrawal.sql`.
+    package let path: String
+    package let contents: [UInt8]
+
+    package init(path: String, contents: [UInt8]) {
+        self.path = path
+        self.contents = contents
+    }
+}
+
+/// The SQL files of a directory or of the program, or some of them.
 package struct SchemaFiles: Sendable, Equatable {
     /// The numbered files, in the order of their versions.
     package var migrations: [Migration] = []
@@ -18,8 +30,28 @@ package struct SchemaFiles: Sendable, Equatable {
     /// - Throws: ``PostgresError/Code/migration`` for a directory or file that cannot be read, no file, a `.sql` file with an
     ///   invalid name, two files of one version, a gap, or a statement that the migrator does not run.
     static func read(directory: String) throws(PostgresError) -> SchemaFiles {
+        var files: [MigrationFile] = []
+        for fileName in try names(in: directory) { files.append(try read(fileName, in: directory)) }
+        guard !files.isEmpty else {
+            throw PostgresError(
+                .migration,
+                message: "\(directory) has no migrations. Set --migrations to the folder of this version."
+            )
+        }
+        for fileName in try names(in: "\(directory)/functions") {
+            files.append(try read("functions/\(fileName)", in: directory))
+        }
+        return try parse(files)
+    }
+
+    /// Parses files in the order of their paths, the numbered ones first.
+    ///
+    /// - Throws: As ``read(directory:)``.
+    static func parse(_ all: [MigrationFile]) throws(PostgresError) -> SchemaFiles {
+        let folder = "functions/"
         var files = SchemaFiles()
-        for fileName in try names(in: directory) {
+        for file in all where !file.path.hasPrefix(folder) {
+            let fileName = file.path
             guard let (version, name) = Migration.parse(fileName: fileName) else {
                 throw PostgresError(
                     .migration,
@@ -35,24 +67,17 @@ package struct SchemaFiles: Sendable, Equatable {
                     message: "Migration \(files.migrations.count + 1) is missing before \(fileName)."
                 )
             }
-            files.migrations.append(Migration(version: version, name: name, script: try read(fileName, in: directory)))
+            files.migrations.append(Migration(version: version, name: name, script: try script(file)))
         }
-        guard !files.migrations.isEmpty else {
-            throw PostgresError(
-                .migration,
-                message: "\(directory) has no migrations. Set --migrations to the folder of this version."
-            )
-        }
-        for fileName in try names(in: "\(directory)/functions") {
-            let name = String(fileName.dropLast(4))
+        for file in all where file.path.hasPrefix(folder) {
+            let name = String(file.path.dropFirst(folder.count).dropLast(4))
             guard isName(name) else {
                 throw PostgresError(
                     .migration,
-                    message: "Invalid file name: functions/\(fileName). Use the name of its function."
+                    message: "Invalid file name: \(file.path). Use the name of its function."
                 )
             }
-            let script = try read("functions/\(fileName)", in: directory)
-            files.functions.append(FunctionFile(name: name, script: script))
+            files.functions.append(FunctionFile(name: name, script: try script(file)))
         }
         return files
     }
@@ -72,11 +97,16 @@ package struct SchemaFiles: Sendable, Equatable {
         }
     }
 
-    private static func read(_ fileName: String, in directory: String) throws(PostgresError) -> SQLScript {
-        guard let data = FileManager.default.contents(atPath: "\(directory)/\(fileName)") else {
-            throw PostgresError(.migration, message: "Migration \(fileName) cannot be read.")
+    private static func read(_ path: String, in directory: String) throws(PostgresError) -> MigrationFile {
+        guard let data = FileManager.default.contents(atPath: "\(directory)/\(path)") else {
+            throw PostgresError(.migration, message: "Migration \(path) cannot be read.")
         }
-        guard let text = String(validating: data, as: UTF8.self) else {
+        return MigrationFile(path: path, contents: Array(data))
+    }
+
+    private static func script(_ file: MigrationFile) throws(PostgresError) -> SQLScript {
+        let fileName = file.path
+        guard let text = String(validating: file.contents, as: UTF8.self) else {
             throw PostgresError(.migration, message: "Migration \(fileName) contains invalid UTF-8.")
         }
         let script = SQLScript(text)

@@ -101,7 +101,8 @@ struct LoginRoutes: RouteCollection {
         guard let cookie = login.header(vault) else {
             throw Problem.field(
                 Self.state.name,
-                "shorter together with return_to: about 2000 bytes, of which \" and \\ count twice, fit into the cookie of a login"
+                "at most about 2000 bytes together with return_to",
+                "No more fit into the cookie of a login, in which \" and \\ count twice."
             )
         }
         var query = FormBody()

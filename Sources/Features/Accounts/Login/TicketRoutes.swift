@@ -86,8 +86,8 @@ struct TicketRoutes: RouteCollection {
         maximumBodyBytes: RequestSize.small,
         answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
         problems: [
-            .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .kakaoUnavailable,
-            .outcomeUnknown, .identityUnavailable,
+            .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .serverRefused,
+            .kakaoUnavailable, .outcomeUnknown, .identityUnavailable,
         ],
         auditing: .handler,
         handler: exchange
@@ -188,7 +188,8 @@ struct TicketRoutes: RouteCollection {
             if error.disposition == .logIn, await isAccessToken(code.text) {
                 return Problem.field(
                     Self.code.name,
-                    "an authorization code. This is an access token: import it with PUT /v1/accounts/{user_id}/tokens"
+                    "an authorization code",
+                    "This is an access token: import it with PUT /v1/accounts/{user_id}/tokens."
                 )
             }
             guard error.credential == .none else {

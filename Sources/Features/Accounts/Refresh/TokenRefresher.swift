@@ -134,10 +134,10 @@ struct TokenRefresher: Sendable {
     /// Checks that the tokens from an imported refresh token are the user's. Until Kakao has confirmed it, no caller gets the
     /// access token.
     private func verify(_ issued: IssuedTokens, _ claim: RefreshClaim) async {
-        let info = try? await kakao.call(AccessTokenInfo(), as: .userToken(issued.tokens.accessToken))
+        let info = try? await kakao.holder(of: issued.tokens.accessToken, in: nil)
         let sha256 = SHA256Digest.of(issued.tokens.refreshToken ?? "")
         do {
-            switch info.map({ $0.userID == claim.userID }) {
+            switch (info?.userID).map({ $0 == claim.userID }) {
             case true?: try await store.pool.write(VerifyAccount(userID: claim.userID, refreshTokenSHA256: sha256))
             case false?:
                 logger.warning(

@@ -89,14 +89,30 @@ struct DeviceTransferRoutes: RouteCollection {
         try await writer.write(rows.take())
     }
 
-    private static func badLines(_ lines: [DeviceLines.BadLine]) -> Problem {
-        let list = lines.map { "\($0.number) (\($0.reason))" }.joined(separator: ", ")
+    /// Returns the problem of invalid lines, which names each reason once, with its lines.
+    static func badLines(_ lines: [DeviceLines.BadLine]) -> Problem {
+        var faults: [(reason: String, lines: [Int64])] = []
+        for line in lines {
+            if let index = faults.firstIndex(where: { $0.reason == line.reason }) {
+                faults[index].lines.append(line.number)
+            } else {
+                faults.append((line.reason, [line.number]))
+            }
+        }
+        let list = faults.map { fault in
+            let numbers = fault.lines.map(String.init).joined(separator: ", ")
+            return "\(fault.lines.count == 1 ? "line" : "lines") \(numbers): \(fault.reason)"
+        }
         return Problem(
             of: .invalidLines,
-            "Nothing was changed. The first invalid lines: \(list).",
+            "Nothing was changed. The first invalid lines: \(list.joined(separator: "; ")).",
             members: [
                 "lines": .array(lines.map { .integer($0.number) }),
-                "reasons": .array(lines.map { .string($0.reason) }),
+                "reasons": .array(
+                    faults.map { fault in
+                        ["reason": .string(fault.reason), "lines": .array(fault.lines.map { .integer($0) })]
+                    }
+                ),
             ]
         )
     }

@@ -5,7 +5,8 @@ import Postgres
 import Runtime
 import Sharing
 
-/// Stores a message with its receivers, unless its idempotency key is in use. Returns whether it is stored.
+/// Stores a message with its receivers, unless its idempotency key is in use, or its times are past. Returns whether it is
+/// stored.
 ///
 /// Users have no uuid yet: they can be claimed once the sender's friends are read.
 struct CreateMessage: PostgresStatement {
@@ -16,10 +17,10 @@ struct CreateMessage: PostgresStatement {
                 when_over_quota, send_at, expires_at, created_at, resolve_at, operator_key, idempotency_key,
                 request_sha256, response, created_by
             )
-            VALUES (
-                $1, $2, $3, 'active', $4, $5, $6, $7, $8, $9, $10, $11, $12,
+            SELECT $1, $2, $3, 'active', $4, $5, $6, $7, $8, $9, $10, $11, $12,
                 CASE WHEN $3 = 'users' THEN COALESCE($10, $12) END, $13, $14, $15, $16, $19
-            )
+            WHERE COALESCE($10 >= now() - \(SendingTimes.tolerance), true)
+                AND COALESCE($11 > now(), true)
             ON CONFLICT (operator_key, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
             RETURNING id, sender
         ),
@@ -52,8 +53,8 @@ struct CreateMessage: PostgresStatement {
             .uuid(message.id), .int64(message.sender), .text(message.receivers.addressing.rawValue),
             .text(content.template), .int64(content.templateID),
             .text(content.arguments.map { JSONValue.object($0).description }), .text(content.url),
-            .text(message.delivery.rawValue), .text(message.whenOverQuota.rawValue), .timestamp(message.sendAt),
-            .timestamp(message.expiresAt), .timestamp(now), .bytes(idempotency?.operatorKey),
+            .text(message.delivery.rawValue), .text(message.whenOverQuota.rawValue), .timestamp(message.times.sendAt),
+            .timestamp(message.times.expiresAt), .timestamp(now), .bytes(idempotency?.operatorKey),
             .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response), .int64s(receivers.userIDs),
             .texts(receivers.uuids), .text(message.createdBy),
         ]

@@ -5,8 +5,8 @@ import KakaoAPI
 import Postgres
 import Runtime
 
-/// Stores a push, unless its idempotency key is in use, or an audience or a push that it names does not exist. Returns its
-/// id if it is stored.
+/// Stores a push, unless its idempotency key is in use, its times are past, or an audience or a push that it names does not
+/// exist. Returns its id if it is stored.
 ///
 /// A push of a single batch that is sent at once needs no preparation: its batch is stored with it.
 struct CreatePush: PostgresStatement {
@@ -40,6 +40,8 @@ struct CreatePush: PostgresStatement {
             LEFT JOIN excluded_audience ON true
             WHERE ($8::text IS NULL OR stored_audience.parts_id IS NOT NULL)
                 AND ($24::text IS NULL OR excluded_audience.parts_id IS NOT NULL)
+                AND COALESCE($14 >= now() - \(SendingTimes.tolerance), true)
+                AND COALESCE($18 > now(), true)
                 AND NOT EXISTS (
                     SELECT 1
                     FROM unnest($25) AS given (id)
@@ -74,14 +76,14 @@ struct CreatePush: PostgresStatement {
                 id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
                 batch_users, delivery, users_per_second, send_at, expires_at, created_at, started_at, prepared_at, users,
                 users_skipped, next_number, created_by, exclusion, excluded_parts_id, excluded_pushes,
-                kind, consent_tag, created_by_key, counted_users, allowed_users, to_testers
+                kind, consent_tag, created_by_key, counted_users, allowed_users, to_testers, first_words, warnings
             )
             SELECT $1, $2, $3, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12,
                 $13, $14, $18, $19, CASE WHEN $20 THEN $19 END, CASE WHEN $20 THEN $19 END,
                 CASE WHEN $20 THEN cardinality($9) ELSE 0 END,
                 CASE WHEN $20 THEN cardinality($9) - cardinality(own.user_ids) ELSE 0 END,
                 CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END, $22, $23,
-                audience.excluded_parts_id, NULLIF($25, '{}'), $26, $27, $28, $29, $30, $31
+                audience.excluded_parts_id, NULLIF($25, '{}'), $26, $27, $28, $29, $30, $31, $32, $33
             FROM audience
             CROSS JOIN own
             WHERE $15::text IS NULL
@@ -114,13 +116,13 @@ struct CreatePush: PostgresStatement {
             .jsonb(push.audience.json.bytes()), .text(push.message.text), .text(push.message.version.rawValue),
             .bool(push.bypass), .text(push.audience.storedName?.text), .int64s(userIDs), .texts(push.platforms),
             .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
-            .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
-            .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
+            .timestamp(push.times.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
+            .timestamp(push.times.expiresAt), .timestamp(now), .bool(push.isOneBatch),
             .bytes(idempotency?.operatorKey), .text(push.createdBy?.name), .jsonb(push.exclusion?.json.bytes()),
             .text(push.exclusion?.audience?.text), .uuids(push.exclusion?.pushes ?? []), .text(push.kind?.rawValue),
             .text(push.consentTag), .uuid(push.createdBy?.id), .int64(push.counted?.number),
             .int64(push.counted?.allowed),
-            .bool(push.toTesters),
+            .bool(push.toTesters), .text(push.preview.firstWords), .jsonb(push.preview.warnings.json),
         ]
     }
 
@@ -131,11 +133,11 @@ extension NewPush {
     /// Whether it is a single batch that is sent at once.
     fileprivate var isOneBatch: Bool {
         guard case .users(let ids) = audience, exclusion == nil, consentTag == nil, counted == nil else { return false }
-        return sendAt == nil && ids.count <= Int(batchUsers)
+        return times.sendAt == nil && ids.count <= Int(batchUsers)
     }
 
     var initialState: PushState {
         if needsApproval { return .proposed }
-        return sendAt == nil ? .preparing : .scheduled
+        return times.sendAt == nil ? .preparing : .scheduled
     }
 }

@@ -4,7 +4,7 @@ import HTTPServer
 import HTTPTypes
 import Schemas
 
-/// `/v1/pushes/{id}/users` and `/v1/users/{uuid}/pushes`: which users a push was sent to, with which result.
+/// `/v1/pushes/{id}/users` and `/v1/users/{user_id}/pushes`: which users a push was sent to, with which result.
 struct PushUserRoutes: RouteCollection {
     static let title = "Users of pushes"
     static let operations = [showing, listing, exporting]
@@ -48,7 +48,6 @@ struct PushUserRoutes: RouteCollection {
 
     // MARK: The pushes of a user
 
-    private static let uuid = Field.path("uuid", .userID, "The user.")
     private static let since = Field.optional(
         "since",
         .time,
@@ -58,10 +57,10 @@ struct PushUserRoutes: RouteCollection {
     private static let listing = Operation(
         "listPushesOfUser",
         .get,
-        "/v1/users/{uuid}/pushes",
+        "/v1/users/{user_id}/pushes",
         .operator(.read),
         "Lists the pushes of the last 31 days that a user is in, the latest first.",
-        path: [uuid],
+        path: [userID],
         query: [since] + Page<UUID>.fields,
         answers: [
             .page(
@@ -69,7 +68,7 @@ struct PushUserRoutes: RouteCollection {
                 "The pushes with their results for the user. A page may have fewer than `limit` items, or none, although there is a next one."
             )
         ],
-        auditing: .lookup { .user(try $0[uuid]) },
+        auditing: .lookup { .user(try $0[userID]) },
         handler: list
     )
 
@@ -77,7 +76,7 @@ struct PushUserRoutes: RouteCollection {
         let page = try Page<UUID>(call)
         let first = Date() - Self.searchedSeconds
         let (pushes, next) = try await store.pushes(
-            ofUser: call[Self.uuid],
+            ofUser: call[Self.userID],
             since: max(call[Self.since] ?? first, first),
             before: page.cursor,
             limit: page.limit

@@ -41,6 +41,7 @@ struct ImageRoutes: RouteCollection {
             ],
             problems: [
                 .invalidImage, .imagesFull, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
+                .serverRefused,
                 .notFound,
             ],
             auditing: .handler

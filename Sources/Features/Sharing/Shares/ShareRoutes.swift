@@ -73,6 +73,7 @@ struct ShareRoutes: RouteCollection {
         answers: [.json(.created, CreatedShare.shape, "The share.", headers: [.location])],
         problems: [
             .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
+            .serverRefused,
             .tooManyUploads,
         ],
         auditing: .handler,
@@ -156,7 +157,7 @@ struct ShareRoutes: RouteCollection {
     ) throws -> MessageContent {
         guard track else { return content }
         guard case .template(let template) = content else {
-            throw Problem.field(Self.track.name, "false without template: the links of other messages are Kakao's")
+            throw Problem.field(Self.track.name, "false without template", "The links of other messages are Kakao's.")
         }
         guard !domains.isEmpty, publicURL() != nil else {
             throw Problem(of: .notConfigured, "Landing addresses need http.public_url and sharing.domains.")

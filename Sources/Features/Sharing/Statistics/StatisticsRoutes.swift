@@ -71,14 +71,15 @@ struct StatisticsRoutes: RouteCollection {
         let by = try call[Self.by]
         let group = try call[Self.group]
         if let group, !groups.contains(group) {
-            throw Problem.field(Self.group.name, "one of \(groups.joined(separator: ", "))\(argsHint)")
+            throw Problem.field(Self.group.name, "one of \(groups.joined(separator: ", "))", argsHint)
         }
         let until = try call[Self.until] ?? Date()
         let since = try call[Self.since] ?? until.addingTimeInterval(-by.defaultDays * Self.day)
         guard since <= until, until.timeIntervalSince(since) <= by.maximumDays * Self.day else {
             throw Problem.field(
                 Self.since.name,
-                "before until, by at most \(Int(by.maximumDays)) days for a \(by.rawValue)"
+                "before until, by at most \(Int(by.maximumDays)) days",
+                "One response has no more periods of a \(by.rawValue)."
             )
         }
         let query = StatisticsQuery(
@@ -98,7 +99,7 @@ struct StatisticsRoutes: RouteCollection {
 
     private var groups: [String] { Self.ownGroups + args.map { "arg.\($0)" } }
 
-    private var argsHint: String { args.isEmpty ? ". Arguments have to be named in sharing.statistics_args" : "" }
+    private var argsHint: String? { args.isEmpty ? "Arguments have to be named in sharing.statistics_args." : nil }
 }
 
 /// The length of a period of statistics.

@@ -45,7 +45,7 @@ package enum MessageContent: Sendable {
         let args = try call[Self.templateArgs]
         let requestURL = try call[Self.requestURL]
         if args != nil, templateID == nil {
-            throw Problem.field("template_args", "absent without template_id")
+            throw Problem.field("template_args", "absent", "There is no template_id.")
         }
         switch (template, templateID, requestURL) {
         case (let template?, nil, nil): self = .template(template)
@@ -54,7 +54,8 @@ package enum MessageContent: Sendable {
         default:
             throw Problem.field(
                 "template",
-                "the only one of template, template_id and request_url, or absent with one of the others; template_id and request_url go together"
+                "a template, or absent with template_id or request_url",
+                "Specify template, or template_id, or request_url with or without template_id."
             )
         }
     }

@@ -195,16 +195,11 @@ package struct KakaoClient: Sendable {
         }
     }
 
-    /// Returns the secrets of a request: those of its parameters, and its credential.
+    /// Returns the secrets of a request: those of its parameters, its credential, and the server's keys.
     private func secrets<Call: KakaoCall>(of call: Call, _ credential: KakaoCredential) -> [String] {
-        let key: String? =
-            switch credential {
-            case .adminKey, .adminKeyForUser: settings.adminKey.unmasked
-            case .userToken(let token): token
-            case .appKey: settings.app?.key.unmasked
-            case .none: nil
-            }
-        return Call.operation.secrets(of: call) + [key].compactMap(\.self)
+        let token: String? = if case .userToken(let token) = credential { token } else { nil }
+        let keys = [token, settings.adminKey.unmasked, settings.app?.key.unmasked]
+        return Call.operation.secrets(of: call) + keys.compactMap(\.self)
     }
 
     /// The parameters that name the user of a call with the Admin key.

@@ -30,6 +30,8 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
     /// Whether the server relays the call as it is. A call whose effects reach the server's own data has an endpoint of
     /// its own instead.
     package let isRelayed: Bool
+    /// Whether a user may make the call who has logged in and is not linked to the app: who has not signed up yet.
+    package let admitsUnlinked: Bool
     /// Whether the answer is a page, with the addresses of others in `before_url` and `after_url`.
     package let isPaged: Bool
     /// The time limit of a call, if it is not the client's.
@@ -64,6 +66,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         uploadPart: String? = nil,
         maximumUploads: Int = 1,
         isRelayed: Bool = true,
+        admitsUnlinked: Bool = false,
         isPaged: Bool = false,
         timeout: Duration? = nil,
         encodeForm: (@Sendable (Call) -> FormBody)? = nil
@@ -82,6 +85,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         self.uploadPart = uploadPart
         self.maximumUploads = maximumUploads
         self.isRelayed = isRelayed
+        self.admitsUnlinked = admitsUnlinked
         self.isPaged = isPaged
         self.timeout = timeout
         self.encodeForm = encodeForm

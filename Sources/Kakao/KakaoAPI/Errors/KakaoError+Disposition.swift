@@ -4,7 +4,8 @@ extension KakaoError {
     /// How the caller should handle the error.
     package var disposition: Disposition {
         switch kind {
-        case .refused(let status, let code, _): disposition(status: status, code: code)
+        case .refused(let status, let code, _) where !refusesAddress: disposition(status: status, code: code)
+        case .refused: .halt
         case .unreachable(let error): Self.disposition(error.code)
         case .unrecognized: .unrecognized
         }
@@ -12,6 +13,12 @@ extension KakaoError {
 
     /// Whether a quota of the app is used up, so that calls for other users are in vain, too. KOE237 is the quota of one user.
     package var exhaustsAppQuota: Bool { disposition == .wait && oauthError?.code != "KOE237" }
+
+    /// Whether Kakao refuses calls from this server's address. It says so with the code of a bad token, also to a user's valid one.
+    package var refusesAddress: Bool {
+        guard case .refused(_, .invalidCredential?, let message) = kind else { return false }
+        return message.hasPrefix("ip mismatched!")
+    }
 
     /// Considers the code before the status, because Kakao uses 400 for temporary faults too.
     private func disposition(status: Int, code: KakaoErrorCode?) -> Disposition {

@@ -7,7 +7,7 @@ import Schemas
 package struct KakaoError: Error, Sendable {
     package enum Kind: Sendable {
         /// Kakao responded with an error. `code` is Kakao's error code; `nil` for the authorization server, whose error is
-        /// in ``KakaoError/oauthError``. `message` is Kakao's text, shortened and with secrets masked.
+        /// in ``KakaoError/oauthError``. `message` is Kakao's text for a log, shortened and with secrets masked.
         case refused(status: Int, code: KakaoErrorCode?, message: String)
         /// There was no response.
         case unreachable(HTTPClientError)
@@ -24,19 +24,23 @@ package struct KakaoError: Error, Sendable {
     package let requiredScopes: [String]
     /// The error of the authorization server; `nil` for other errors.
     package let oauthError: OAuthError?
+    /// Kakao's words for a caller.
+    package let answer: ErrorAnswer
 
     package init(
         kind: Kind,
         credential: KakaoCredential.Kind = .adminKey,
         retryAfter: Duration? = nil,
         requiredScopes: [String] = [],
-        oauthError: OAuthError? = nil
+        oauthError: OAuthError? = nil,
+        answer: ErrorAnswer = .none
     ) {
         self.kind = kind
         self.credential = credential
         self.requiredScopes = requiredScopes
         self.oauthError = oauthError
         self.retryAfter = retryAfter
+        self.answer = answer
     }
 
     /// Kakao's error code, if Kakao responded with one.
@@ -73,19 +77,25 @@ extension KakaoError {
         let body = response.status >= 400 ? try? JSONValue(parsing: response.body, maximumDepth: 8) : nil
         let code = host == .api ? KakaoErrorCode(of: body) : nil
         let oauthError = host == .auth ? OAuthError(body) : nil
-        guard code != nil || oauthError != nil else {
+        guard let object = body?.object, code != nil || oauthError != nil else {
             let unrecognized = UnrecognizedResponse(response, secrets: secrets)
             self.init(kind: .unrecognized(unrecognized), credential: credential, retryAfter: retryAfter)
             return
         }
-        let text = body?[oauthError == nil ? "msg" : "error_description"]?.string ?? ""
-        let message = ErrorMessage.scrubbed(text, of: secrets)
+        let textName = oauthError == nil ? "msg" : "error_description"
+        let message = ErrorMessage.scrubbed(object[textName]?.string ?? "", of: secrets)
         self.init(
             kind: .refused(status: response.status, code: code, message: message),
             credential: credential,
             retryAfter: retryAfter,
-            requiredScopes: Self.scopes(body?["required_scopes"]),
-            oauthError: oauthError
+            requiredScopes: Self.scopes(object["required_scopes"]),
+            oauthError: oauthError,
+            answer: ErrorAnswer(
+                object,
+                textIn: textName,
+                without: oauthError == nil ? ["code"] : ["error", "error_code"],
+                secrets: secrets
+            )
         )
     }
 

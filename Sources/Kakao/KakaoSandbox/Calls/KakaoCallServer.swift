@@ -140,12 +140,12 @@ struct KakaoCallServer {
                 (answer, event) = try await exchange.execute()
                 response = encode(answer)
             } catch let refusal as KakaoRefusal {
-                response = refusal.response
+                response = refusal.response(to: request[.authorization])
             }
             if let event { verdict.add(faults.verdict(on: path, users: exchange.users, after: event)) }
         }
         if let delay = verdict.delay { try await delays.wait(delay, since: skips, on: request.loop) }
-        if let replacement = verdict.replacement { return try replacement.response() }
+        if let replacement = verdict.replacement { return try replacement.response(to: request) }
         // The server cancels the task of a request whose connection is gone. Otherwise it writes the response before it
         // handles other events of the connection.
         isDelivered = !Task.isCancelled
@@ -214,6 +214,7 @@ struct KakaoCallServer {
             guard let grant = tokens.grant(of: token) else {
                 throw .unauthorized("this access token does not exist")
             }
+            guard !grant.hasExpired else { throw .unauthorized("this access token is already expired") }
             return Caller(userID: grant.userID, accessToken: token, grant: grant)
         }
         // The scheme is case-sensitive.

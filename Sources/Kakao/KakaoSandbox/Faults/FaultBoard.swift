@@ -1,4 +1,5 @@
 import HTTPServer
+import HTTPTypes
 import Locking
 
 /// The active faults, and the number of requests for each path.
@@ -48,9 +49,9 @@ final class FaultBoard: Sendable {
         case refuse(KakaoRefusal)
         case drop
 
-        func response() throws(ConnectionAbort) -> Response {
+        func response(to request: Request) throws(ConnectionAbort) -> Response {
             switch self {
-            case .refuse(let refusal): refusal.response
+            case .refuse(let refusal): refusal.response(to: request[.authorization])
             case .drop: throw ConnectionAbort()
             }
         }
@@ -188,7 +189,7 @@ extension FaultBoard: Middleware {
     /// Applies the faults that strike before a request's body is read. Paths under `/sandbox/` are never affected.
     func receive(_ request: Request) throws -> Response? {
         let path = request.path
-        return path.hasPrefix("/sandbox/") ? nil : try arrive(at: path)?.response()
+        return path.hasPrefix("/sandbox/") ? nil : try arrive(at: path)?.response(to: request)
     }
 
     func send(_ response: inout Response, to request: Request) {}

@@ -5,6 +5,8 @@ import Locking
 
 /// Kakao Login: the information about access tokens, and the documents of OpenID Connect.
 struct LoginCalls: Sendable {
+    let settings: KakaoSandboxSettings
+    let users: AppUsers
     let signingKeys: SigningKeys
     /// The issuer of ID tokens: see ``LoginControl/issuer``.
     let issuer: Locked<String>
@@ -12,8 +14,11 @@ struct LoginCalls: Sendable {
     func add(to server: inout KakaoCallServer) {
         server.on(AccessTokenInfo.self) { _, caller throws(KakaoRefusal) in
             guard let grant = caller.grant else { throw .unauthorized("this access token does not exist") }
+            // Kakao does not name a user who has to sign up.
+            let isOwn = grant.appID == Int64(settings.appID)
+            let isNamed = !isOwn || !users.user(grant.userID).awaitsSignUp
             return AccessTokenInfo.Answer(
-                userID: grant.userID,
+                userID: isNamed ? grant.userID : nil,
                 expiresInSeconds: max(0, (grant.expiresAt - WallClock.unixMilliseconds) / 1000),
                 appID: grant.appID
             )

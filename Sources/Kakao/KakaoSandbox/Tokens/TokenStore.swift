@@ -17,6 +17,8 @@ final class TokenStore: Sendable {
         let appID: Int64
         /// The time of expiry in Unix milliseconds.
         let expiresAt: Int64
+
+        var hasExpired: Bool { expiresAt <= WallClock.unixMilliseconds }
     }
 
     /// A user's login to an app, from which tokens follow.
@@ -152,14 +154,9 @@ final class TokenStore: Sendable {
 
     // MARK: Access tokens
 
-    /// Returns the grant of an access token, or `nil` if the token is unknown or has expired.
+    /// Returns the grant of an access token, which may have expired, or `nil` if the token is unknown.
     func grant(of token: String) -> Grant? {
-        state.withLock { state in
-            guard let grant = state.grants[token] else { return nil }
-            if grant.expiresAt > WallClock.unixMilliseconds { return grant }
-            state.grants[token] = nil
-            return nil
-        }
+        state.withLock { $0.grants[token] }
     }
 
     /// Revokes an access token, as a logout with this token does.

@@ -43,6 +43,9 @@ final class AppUsers: Sendable {
             ]
         }
 
+        /// Whether the user has logged in, and has to sign up to be linked to the app.
+        var awaitsSignUp: Bool { hasSignedUp == false }
+
         /// The nickname in the profile.
         var nickname: String? { account["profile"]?["nickname"]?.string }
 
@@ -81,14 +84,17 @@ final class AppUsers: Sendable {
 
     /// Runs a call for its user, who is linked to the app.
     ///
+    /// - Parameter beforeSignUp: Whether a user who has to sign up may make the call with a token.
     /// - Throws: Error -2 if the call names no user, -101 if the user is not linked to the app.
     func withUser<Answer>(
         of caller: KakaoCallServer.Caller,
+        beforeSignUp: Bool = false,
         _ body: (inout User) throws(KakaoRefusal) -> Answer
     ) throws(KakaoRefusal) -> Answer {
         guard let userID = caller.userID else { throw .badParameter("The Parameter [target_id] cannot be null.") }
         return try update(userID) { user throws(KakaoRefusal) in
-            guard user.isLinked else { throw .notLinked }
+            let isAdmitted = beforeSignUp && user.awaitsSignUp && caller.accessToken != nil
+            guard user.isLinked || isAdmitted else { throw .notLinked }
             return try body(&user)
         }
     }
@@ -96,12 +102,12 @@ final class AppUsers: Sendable {
     /// The ids of the linked users, in ascending order.
     var linkedIDs: [Int64] { users.withLock { users in users.filter(\.value.isLinked).keys.sorted() } }
 
-    /// Logs a user in, who consents to more scopes: links the user again after an unlink, and returns all scopes that
-    /// the user has agreed to.
+    /// Logs a user in, who consents to more scopes: links the user again after an unlink, unless the user has to sign up, and
+    /// returns all scopes that the user has agreed to.
     @discardableResult
     func logIn(_ userID: Int64, consentingTo scopes: [String]) -> [String] {
         update(userID) { user in
-            if !user.isLinked {
+            if !user.isLinked, !user.awaitsSignUp {
                 let talk = user.talk
                 user = User(userID)
                 user.talk = talk

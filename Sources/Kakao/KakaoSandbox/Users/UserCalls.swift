@@ -40,19 +40,21 @@ struct UserCalls: Sendable {
     }
 
     private func addChanges(to server: inout KakaoCallServer) {
-        server.on(LogOutUser.self, for: users) { _, user, caller in
+        server.on(LogOutUser.self, for: users, beforeSignUp: true) { _, user, caller in
             if let token = caller.accessToken { tokens.revoke(token) } else { tokens.revoke(userID: user.id) }
             return UserIDAnswer(userID: user.id)
         }
-        server.on(UnlinkUser.self, for: users) { _, user, _ in
+        server.on(UnlinkUser.self, for: users, beforeSignUp: true) { _, user, _ in
             user.isLinked = false
+            if user.hasSignedUp != nil { user.hasSignedUp = false }
             tokens.revoke(userID: user.id)
             return UserIDAnswer(userID: user.id)
         }
-        server.on(SignUpUser.self, for: users) { call, user, _ throws(KakaoRefusal) in
-            guard user.hasSignedUp == false else { throw .error(.userAlreadyLinked, "already registered") }
+        server.on(SignUpUser.self, for: users, beforeSignUp: true) { call, user, _ throws(KakaoRefusal) in
+            guard user.awaitsSignUp else { throw .error(.userAlreadyLinked, "already registered") }
             try store(call.properties ?? JSONObject(), of: &user)
             user.hasSignedUp = true
+            user.isLinked = true
             return UserIDAnswer(userID: user.id)
         }
         server.on(UpdateUserProfile.self, for: users) { call, user, _ throws(KakaoRefusal) in
@@ -149,14 +151,17 @@ struct UserCalls: Sendable {
 }
 
 extension KakaoCallServer {
-    /// Serves a call for its user, who is linked to the app: see ``AppUsers/withUser(of:_:)``.
+    /// Serves a call for its user, who is linked to the app: see ``AppUsers/withUser(of:beforeSignUp:_:)``.
     mutating func on<Call: KakaoCall>(
         _: Call.Type,
         for users: AppUsers,
+        beforeSignUp: Bool = false,
         _ handle: @escaping @Sendable (Call, inout AppUsers.User, Caller) throws(KakaoRefusal) -> Call.Answer
     ) {
         on(Call.self) { call, caller throws(KakaoRefusal) in
-            try users.withUser(of: caller) { user throws(KakaoRefusal) in try handle(call, &user, caller) }
+            try users.withUser(of: caller, beforeSignUp: beforeSignUp) { user throws(KakaoRefusal) in
+                try handle(call, &user, caller)
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ struct AccountsCommand: AsyncParsableCommand {
         var endsBefore: String?
 
         func run(on server: ServerClient) async throws {
-            let filters = [("state", state), ("ends_before", endsBefore)]
+            let filters = [("state", state), ("ends_before", try await server.time(endsBefore))]
             try await list.write("/v1/accounts", filters, of: server, head: ShownAccount.head) {
                 try ShownAccount($0).row
             }
@@ -44,8 +44,7 @@ struct AccountsCommand: AsyncParsableCommand {
 
         func run(on server: ServerClient) async throws {
             let account = try await server.get("/v1/accounts/\(userID)")
-            let shown = try ShownAccount(account)
-            output.write(account, shown.details)
+            try await output.write(account, of: server) { try ShownAccount($0).details }
         }
     }
 }

@@ -19,14 +19,17 @@ struct ServerClient: Sendable {
     let loop: EventLoop
     /// The address of the server, without a slash at its end.
     let url: String
+    /// Whether the command shows times in UTC on a terminal too.
+    let prefersUTC: Bool
     private let key: String
     private let http: HTTPClient
 
     /// - Throws: `TLSError` if the file of certificates cannot be read.
-    init(url: String, key: String, caCertificateFile: String?, loop: EventLoop) throws {
+    init(url: String, key: String, caCertificateFile: String?, prefersUTC: Bool = false, loop: EventLoop) throws {
         self.loop = loop
         self.url = url.hasSuffix("/") ? String(url.dropLast()) : url
         self.key = key
+        self.prefersUTC = prefersUTC
         http = HTTPClient(
             settings: HTTPClientSettings(
                 connectTimeout: .seconds(5),
@@ -225,7 +228,7 @@ struct CallFailure: Error, CustomStringConvertible {
 
 extension CallFailure {
     /// - Parameter url: The server's URL, for messages.
-    fileprivate init(_ error: HTTPClientError, _ url: String) {
+    init(_ error: HTTPClientError, _ url: String) {
         switch error.code {
         case .cannotResolve, .cannotConnect, .proxy:
             kind = .unreachable
@@ -258,7 +261,7 @@ extension CallFailure {
         let detail = (try? JSONValue(parsing: body))?["detail"]?.string
         let problem = detail.map(Text.printable) ?? "\(url) responded with \(status). Is it a push-server?"
         // A server with a port for operators offers none of their paths at the other one.
-        let isUnknownPath = status == 404 && detail == "There is nothing at this path."
+        let isUnknownPath = status == 404 && detail?.hasPrefix("There is nothing at this path.") == true
         description = isUnknownPath ? "\(problem) If \(url) is not the server's http.operator_port, use that." : problem
     }
 }

@@ -20,9 +20,11 @@ struct ObjectOptions: ParsableArguments {
     @Flag(help: "Print the server's JSON in one line.")
     var json = false
 
-    /// Prints the server's JSON or, without `--json`, the rows as a table.
-    func write(_ object: JSONValue, _ rows: @autoclosure () throws -> [[String]]) rethrows {
-        if json { Terminal.writeLine(object.description) } else { Terminal.writeTable(try rows()) }
+    /// Prints the server's JSON or, without `--json`, its rows as a table.
+    ///
+    /// - Parameter rows: Returns the rows of the object, in which times are as they are shown.
+    func write(_ object: JSONValue, of server: ServerClient, _ rows: (JSONValue) throws -> [[String]]) async throws {
+        if json { Terminal.writeLine(object.description) } else { try await server.writeTable(object, rows) }
     }
 }
 
@@ -44,7 +46,7 @@ struct ListOptions: ParsableArguments {
     /// - Parameters:
     ///   - head: The first row of the table.
     ///   - largestPage: The maximum number of items in a response.
-    ///   - row: Returns the row of an item.
+    ///   - row: Returns the row of an item, in which times are as they are shown.
     func write(
         _ path: String,
         _ filters: [ServerClient.Filter],
@@ -54,8 +56,13 @@ struct ListOptions: ParsableArguments {
         row: (JSONValue) throws -> [String]
     ) async throws {
         var rows = [head]
+        let times = json ? .utc : try await server.times()
         try await server.pages(path, filters, limit: limit, largestPage: largestPage) { items in
-            if json { for item in items { Terminal.writeLine(item.description) } } else { rows += try items.map(row) }
+            if json {
+                for item in items { Terminal.writeLine(item.description) }
+            } else {
+                rows += try items.map { try row(times.shown($0)) }
+            }
         }
         if !json { Terminal.writeTable(rows) }
     }

@@ -7,7 +7,7 @@ import Settings
 ///
 /// The key is not an argument, since arguments are visible to every user of the machine.
 struct ServerOptions: ParsableArguments {
-    private static let defaultURL = "http://127.0.0.1:8080"
+    static let defaultURL = "http://127.0.0.1:8080"
 
     @Option(help: "The server's address. (default: SERVER_URL, or http://127.0.0.1:8080)")
     var url: String?
@@ -17,6 +17,9 @@ struct ServerOptions: ParsableArguments {
 
     @Option(help: "A file of certificates (PEM) to trust instead of the system's.")
     var caFile: String?
+
+    @Flag(help: "Show times in UTC, as output that is not a terminal has them. (default: the zone pushes.time_zone)")
+    var utc = false
 
     /// Runs `body` with a client of the server on a separate event loop. Reports a thrown error as one line and an exit
     /// code.
@@ -30,6 +33,7 @@ struct ServerOptions: ParsableArguments {
                 url: url ?? environment["SERVER_URL"] ?? Self.defaultURL,
                 key: key,
                 caCertificateFile: caFile,
+                prefersUTC: utc,
                 loop: loops.loops[0]
             )
             do {

@@ -109,7 +109,7 @@ struct DevCommand: AsyncParsableCommand {
             try await SandboxDevices(settings: settings, logger: logger).register()
             let server = try PushServer(
                 settings: settings,
-                migrations: try options.migrationsFolder(),
+                migrations: options.migrations,
                 logger: logger,
                 logSink: sink
             ) { server in

@@ -49,6 +49,7 @@ struct DevSettings: Sendable {
             "SHARING_KA_HEADER": "sdk/2.27.3 os/ios-17.0 origin/com.example.app",
             "SHARING_SIGNING_KEY": keys.signingKey,
             "STORY_ENABLED": "true",
+            "IDENTITY_EXPLAIN_REJECTIONS": "true",
         ]
         let names = Set(Settings.environmentNames)
         var variables = defaults.merging(Self.environment.filter { names.contains($0.key) }) { $1 }

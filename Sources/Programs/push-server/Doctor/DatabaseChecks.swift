@@ -21,7 +21,7 @@ struct DatabaseChecks: Sendable {
     private static let invalidParameterValue = "22023"
 
     let settings: Settings
-    let migrations: Result<String, any Error>
+    let migrations: String?
     let loop: EventLoop
 
     func findings() async -> [Finding] {
@@ -122,7 +122,7 @@ struct DatabaseChecks: Sendable {
     }
 
     private func pending(_ pool: PostgresPool) async throws -> Verdict {
-        let pending = try await Migrator(directory: migrations.get()).pending(pool)
+        let pending = try await Migrator(ofProgramOr: migrations).pending(pool)
         guard let first = pending.fileNames.first else { return .ok("all have been applied") }
         let text = "\(pending.count) are pending, from \(first) on"
         return settings.migratesOnStart
@@ -294,7 +294,7 @@ struct DatabaseChecks: Sendable {
         if !place.isStandby, place.start == placeOfPrimary.start {
             return .warning("\(text) is the server of database.url, which gains nothing: name a replica")
         }
-        guard try await Migrator(directory: migrations.get()).pending(pool).isEmpty else {
+        guard try await Migrator(ofProgramOr: migrations).pending(pool).isEmpty else {
             return .warning("\(text) lacks migrations, so the primary is read: unless it catches up, apply them there")
         }
         guard let newest = try await primary.read(FindNewestLease()).first else {

@@ -18,7 +18,7 @@ struct Doctor: Sendable {
 
     let settings: Settings
     /// The folder of the SQL files, or the error of the search for it.
-    let migrations: Result<String, any Error>
+    let migrations: String?
     /// A user's access token of Kakao Login. Kakao returns the id of the app that it belongs to.
     let accessToken: Secret?
     /// The event loop that the checks run on.

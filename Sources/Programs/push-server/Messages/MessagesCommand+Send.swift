@@ -47,7 +47,9 @@ extension MessagesCommand {
         @Option(help: "A page of which Kakao makes the message.")
         var page: String?
 
-        @Option(help: "The time to send the message, such as 2026-11-21T08:15:30Z. (default: now)")
+        @Option(
+            help: "The time to send the message, such as \"2026-12-01 09:00\" or 2026-11-21T08:15:30Z. (default: now)"
+        )
         var at: String?
 
         @Option(help: "The time after which nothing is sent. (default: never)")
@@ -79,7 +81,9 @@ extension MessagesCommand {
         }
 
         func run(on server: ServerClient) async throws {
-            let message = try message()
+            var message = try message()
+            message["send_at"] = try await server.time(at).map { .string($0) }
+            message["expires_at"] = try await server.time(expires).map { .string($0) }
             let key = idempotency.key()
             let answer: JSONValue
             do {
@@ -92,7 +96,8 @@ extension MessagesCommand {
                 Terminal.writeError("\(finding.printable("path", orElse: "$")): \(finding.printable("message"))")
             }
             guard dryRun else { return Terminal.writeLine(try ShownMessage(answer).id) }
-            let rows = (answer["receivers"]?.array ?? []).map(ShownMessage.row(ofReceiver:))
+            let times = try await server.times()
+            let rows = (answer["receivers"]?.array ?? []).map { ShownMessage.row(ofReceiver: times.shown($0)) }
             Terminal.writeTable([ShownMessage.receiverHead] + rows)
         }
 
@@ -120,8 +125,6 @@ extension MessagesCommand {
                 body["template_args"] = .object(values)
             }
             body["request_url"] = page.map { .string($0) }
-            body["send_at"] = at.map { .string($0) }
-            body["expires_at"] = expires.map { .string($0) }
             body["delivery"] = delivery.map { .string($0.rawValue) }
             if failOverQuota { body["when_over_quota"] = "fail" }
             if dryRun { body["dry_run"] = true }

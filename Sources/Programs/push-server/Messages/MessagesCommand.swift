@@ -56,7 +56,8 @@ struct MessagesCommand: AsyncParsableCommand {
         func run(on server: ServerClient) async throws {
             let path = "/v1/messages/\(id.lowercased)"
             let message = try await server.get(path)
-            let shown = try ShownMessage(message)
+            let times = json ? .utc : try await server.times()
+            let shown = try ShownMessage(times.shown(message))
             if json { Terminal.writeLine(message.description) } else { Terminal.writeTable(shown.details) }
             var rows: [[String]] = []
             for state in state.map({ [$0] }) ?? ["failed", "uncertain", "waiting"] {
@@ -64,7 +65,7 @@ struct MessagesCommand: AsyncParsableCommand {
                 try await server.pages("\(path)/receivers", [("state", state)], limit: limit - rows.count) {
                     receivers in
                     if json { for receiver in receivers { Terminal.writeLine(receiver.description) } }
-                    rows += receivers.map(ShownMessage.row(ofReceiver:))
+                    rows += receivers.map { ShownMessage.row(ofReceiver: times.shown($0)) }
                 }
                 if rows.count >= limit { break }
             }

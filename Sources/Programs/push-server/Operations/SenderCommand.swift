@@ -27,7 +27,7 @@ struct SenderCommand: AsyncParsableCommand {
             let sender = try await server.retrying {
                 try await server.post("/v1/sender/stop", ["reason": .string(reason)])
             }
-            Terminal.writeTable(ShownStatus.sender(sender))
+            try await server.writeTable(sender, ShownStatus.sender)
         }
     }
 
@@ -37,9 +37,8 @@ struct SenderCommand: AsyncParsableCommand {
         @OptionGroup var options: ServerOptions
 
         func run(on server: ServerClient) async throws {
-            Terminal.writeTable(
-                ShownStatus.sender(try await server.retrying { try await server.post("/v1/sender/start") })
-            )
+            let sender = try await server.retrying { try await server.post("/v1/sender/start") }
+            try await server.writeTable(sender, ShownStatus.sender)
         }
     }
 }

@@ -7,8 +7,8 @@ struct StatusCommand: ServerCommand {
         abstract: "Show whether pushes and messages are sent, and if not, why.",
         discussion: """
             A client of the server's HTTP API. The operator key, with the scope read, comes from OPERATOR_KEY or a file. Exit code 0: \
-            all is well. 2: the sender does not send, PostgreSQL or Kakao does not respond, or the journal cannot be written. 1: the \
-            command failed.
+            all is well. 2: the sender does not send, a push is halted, PostgreSQL or Kakao does not respond, or the journal cannot be \
+            written. 1: the command failed.
             """
     )
 
@@ -17,7 +17,7 @@ struct StatusCommand: ServerCommand {
 
     func run(on server: ServerClient) async throws {
         let status = try await server.get("/v1/status")
-        try output.write(status, try ShownStatus.rows(status))
+        try await output.write(status, of: server, ShownStatus.rows)
         guard ShownStatus.isHealthy(status) else { throw ExitCode(2) }
     }
 }
@@ -29,7 +29,8 @@ enum ShownStatus {
         guard let sender = status["sender"], sender["state"]?.string != nil else {
             throw CommandFailure("The response is not a status in the expected form. Is the server of another version?")
         }
-        return self.sender(sender) + backlog(status["backlog"]) + journal(status["journal"])
+        return self.sender(sender) + work("pushes", status["pushes"]) + work("messages", status["messages"])
+            + backlog(status["backlog"]) + journal(status["journal"])
             + database(status["database"]) + kakao(status["kakao"]) + servers(status["servers"])
     }
 
@@ -37,7 +38,8 @@ enum ShownStatus {
     static func isHealthy(_ status: JSONValue) -> Bool {
         let kakao = status["kakao"]?["state"]?.string
         let journal = status["journal"]?["open"]
-        return status["sender"]?["state"] == "running" && status["database"]?["up"] == true
+        let halted = ["pushes", "messages"].map { status[$0]?["states"]?["halted"]?.integer ?? 0 }
+        return status["sender"]?["state"] == "running" && status["database"]?["up"] == true && halted == [0, 0]
             && !["unreachable", "refusing", "intercepted"].contains(kakao) && journal != false
     }
 
@@ -50,6 +52,25 @@ enum ShownStatus {
             if let value = sender[name]?.string { rows.append(["  \(title)", Text.printable(value)]) }
         }
         return rows
+    }
+
+    /// The rows of what has not ended: the numbers by state, and the oldest that needs an operator or waits, with the reason.
+    ///
+    /// - Parameter title: `pushes` or `messages`.
+    private static func work(_ title: String, _ work: JSONValue?) -> [[String]] {
+        guard let states = work?["states"]?.object else { return [[title, "unknown"]] }
+        let counts = states.members.compactMap { state, count -> String? in
+            guard let count = count.integer, count > 0 else { return nil }
+            return "\(Text.grouped(count)) \(Text.printable(state))"
+        }
+        let rows = [[title, counts.isEmpty ? "none unfinished" : counts.joined(separator: ", ")]]
+        return (work?["attention"]?.array ?? []).reduce(into: rows) { rows, item in
+            let name = item["name"]?.string.map { " (\(Text.printable($0)))" } ?? ""
+            let text = "\(item.printable("id"))\(name), of \(item.printable("created_at"))"
+            rows.append(["  oldest \(item.printable("state"))", text])
+            rows.append(["    reason", item.printable("reason")])
+            rows.append(["    remedy", item.printable("remedy")])
+        }
     }
 
     private static func backlog(_ backlog: JSONValue?) -> [[String]] {

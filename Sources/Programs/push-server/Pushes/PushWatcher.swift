@@ -68,6 +68,7 @@ struct PushWatcher {
                     guard let push = try json.map({ try ShownPush($0) }) ?? last else { return nil }
                     let now = ContinuousClock.now
                     awaySince = nil
+                    if last == nil { push.warnings.forEach(Terminal.writeError) }
                     meter.add(push.users.sent + push.users.failed + push.users.uncertain, at: now)
                     let progress = PushProgress(state: push.state, users: push.users, rate: meter.perSecond)
                     if isTerminal {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Endpoints
 import FoundationEssentials
 import JSON
 import Pushes
@@ -32,10 +33,15 @@ extension PushesCommand {
         @Option(help: "The kind of push. The law has rules for advertising: see docs/korea.md.")
         var kind: PushKind?
 
-        @Option(help: "The time to send the push, such as 2026-11-21T08:15:30Z. (default: now)")
+        @Option(
+            help: """
+                The time to send the push, such as "2026-12-01 09:00" in the server's pushes.time_zone, or 2026-11-21T08:15:30Z. \
+                (default: now)
+                """
+        )
         var at: String?
 
-        @Option(help: "The time when unsent batches expire, such as 2026-11-21T08:15:30Z. (default: never)")
+        @Option(help: "The time when unsent batches expire, in the same forms. (default: never)")
         var expires: String?
 
         @Option(help: "The maximum number of users per second.")
@@ -74,22 +80,30 @@ extension PushesCommand {
             if let upload { try await upload.run(on: server) }
             let answer: JSONValue
             do {
-                answer = try await send(request(message, to: audience), idempotencyKey: key, on: server)
+                let times = Times(sendAt: try await server.time(at), expiresAt: try await server.time(expires))
+                answer = try await send(request(message, to: audience, times), idempotencyKey: key, on: server)
             } catch {
                 await upload?.cleanUp(on: server)
                 throw error
             }
             await upload?.cleanUp(on: server)
             if dryRun {
-                for line in DryRun.lines(answer) { Terminal.writeLine(line) }
+                let shown = try await server.times().shown(answer)
+                for line in DryRun.lines(shown) { Terminal.writeLine(line) }
             } else {
-                try await report(ShownPush(answer), server)
+                try await Self.report(ShownPush(answer), watching: watch, server)
             }
+        }
+
+        /// The times of the options by RFC 3339.
+        struct Times {
+            var sendAt: String?
+            var expiresAt: String?
         }
 
         /// Returns the body of the request, without unset members. Equal options have equal bytes, which `Idempotency-Key`
         /// requires.
-        func request(_ message: JSONValue, to audience: PushAudience?) -> JSONObject {
+        func request(_ message: JSONValue, to audience: PushAudience?, _ times: Times) -> JSONObject {
             var body = JSONObject()
             if let audience { body["audience"] = audience.json } else { body["to_testers"] = true }
             if !recipients.exclusion.isEmpty { body["except"] = recipients.exclusion.json }
@@ -97,8 +111,8 @@ extension PushesCommand {
             body["name"] = name.map { .string($0) }
             body["kind"] = kind.map { .string($0.rawValue) }
             // The server validates the times.
-            body["send_at"] = at.map { .string($0) }
-            body["expires_at"] = expires.map { .string($0) }
+            body["send_at"] = times.sendAt.map { .string($0) }
+            body["expires_at"] = times.expiresAt.map { .string($0) }
             body["users_per_second"] = usersPerSecond.map { .integer($0) }
             body["delivery"] = delivery.map { .string($0.rawValue) }
             if includeUnknown { body["skip_unknown"] = false }
@@ -121,7 +135,10 @@ extension PushesCommand {
             if !dryRun, !yes, recipients.mayBeMany, Terminal.isInteractive {
                 var preview = push
                 preview["dry_run"] = true
-                let question = DryRun.question(try await create(preview), server: server.url)
+                let dryRun = try await create(preview)
+                let times = try await server.timesOfQuestion()
+                for line in Text.table(DryRun.summary(of: push, times, now: Date())) { Terminal.writeError(line) }
+                let question = DryRun.question(times.shown(dryRun), server: server.url)
                 try Terminal.confirm(question, orPrint: "Nothing was sent.")
             }
             do {
@@ -132,10 +149,14 @@ extension PushesCommand {
             }
         }
 
-        private func report(_ push: ShownPush, _ server: ServerClient) async throws {
+        /// Prints the id of a push that was created, and what has to be known about it, and watches it on request.
+        static func report(_ push: ShownPush, watching: Bool, _ server: ServerClient) async throws {
             Terminal.writeLine(push.id)
             if push.awaitsApproval { Terminal.writeError(push.approvalAdvice) }
-            guard watch, let id = UUID(uuidString: push.id) else { return }
+            guard watching, let id = UUID(uuidString: push.id) else {
+                push.warnings.forEach(Terminal.writeError)
+                return
+            }
             try await PushWatcher(server: server, id: id, hasAnswered: true).run()
         }
 
@@ -304,6 +325,24 @@ struct AudienceUpload {
 
 /// The result of a dry run as text. Pure.
 enum DryRun {
+    /// Returns the rows that say what is to be sent, and when.
+    ///
+    /// - Parameter push: The body of the request.
+    static func summary(of push: JSONObject, _ times: ShownTimes, now: Date) -> [[String]] {
+        let words = push["message"].flatMap(FirstWords.of) ?? "no visible text"
+        return [
+            ["message", words], ["kind", push["kind"]?.string ?? "not given"],
+            ["time", time(push["send_at"]?.string, times, now)],
+        ]
+    }
+
+    private static func time(_ sendAt: String?, _ times: ShownTimes, _ now: Date) -> String {
+        guard let sendAt else { return "now" }
+        guard let date = Date(rfc3339: sendAt) else { return Text.printable(sendAt) }
+        guard date > now else { return "now: \(times.full(date)) is past" }
+        return "\(times.full(date)), in \(Text.duration(seconds: date.timeIntervalSince(now)))"
+    }
+
     /// Returns the question whether to send the push.
     ///
     /// - Parameters:
@@ -347,6 +386,7 @@ enum DryRun {
             lines.append("duration  about \(Text.duration(seconds: seconds))")
         }
         if let test = json["last_tested_at"]?.string { lines.append("tested    \(Text.printable(test))") }
+        lines += [""] + Text.table(ShownPhones.rows(json) + ShownPhones.warnings(json))
         for request in json["first_requests"]?.array ?? [] {
             lines += ["", "\(request.printable("method")) \(request.printable("url"))"]
             for (name, value) in request["headers"]?.object?.members ?? [] {

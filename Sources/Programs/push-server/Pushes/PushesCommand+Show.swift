@@ -34,13 +34,14 @@ extension PushesCommand {
         func run(on server: ServerClient) async throws {
             let filters: [ServerClient.Filter] = [
                 ("state", state?.rawValue), ("unfinished", unfinished ? "true" : nil), ("name", name),
-                ("created_by", createdBy), ("since", since), ("until", until),
+                ("created_by", createdBy), ("since", try await server.time(since)),
+                ("until", try await server.time(until)),
             ]
             try await list.write(
                 "/v1/pushes",
                 filters,
                 of: server,
-                head: ["id", "state", "name", "sent/total", "created"],
+                head: ["id", "state", "name", "sent/total", "created", "hash", "message"],
                 largestPage: Self.largestPage
             ) { try ShownPush($0).row }
         }
@@ -79,8 +80,11 @@ extension PushesCommand {
         func run(on server: ServerClient) async throws {
             if !json || batches == nil {
                 let answer = try await server.get(push.path)
-                let shown = try ShownPush(answer)
-                if json { Terminal.writeLine(answer.description) } else { Terminal.writeTable(shown.details(answer)) }
+                if json {
+                    Terminal.writeLine(answer.description)
+                } else {
+                    try await server.writeTable(answer) { try ShownPush($0).details($0) }
+                }
             }
             guard let batches else { return }
             var isFirst = true

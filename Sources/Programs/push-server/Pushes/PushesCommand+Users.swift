@@ -15,7 +15,7 @@ extension PushesCommand {
 
         func run(on server: ServerClient) async throws {
             let user = try await server.get("\(push.path)/users/\(userID)")
-            output.write(user, ShownPushUser.details(user))
+            try await output.write(user, of: server, ShownPushUser.details)
         }
     }
 

@@ -14,7 +14,8 @@ struct PushesCommand: AsyncParsableCommand {
             and standard error has the reason.
             """,
         subcommands: [
-            Send.self, List.self, Show.self, User.self, Users.self, Watch.self, Approve.self, Reject.self, Pause.self,
+            Send.self, Copy.self, List.self, Show.self, User.self, Users.self, Watch.self, Approve.self, Reject.self,
+            Pause.self,
             Resume.self, Cancel.self, Retry.self,
         ]
     )
@@ -50,7 +51,7 @@ struct PushesCommand: AsyncParsableCommand {
 
         func run(on server: ServerClient) async throws {
             if !yes, Terminal.isInteractive {
-                let answer = try await server.get(push.path)
+                let answer = try await server.timesOfQuestion().shown(try await server.get(push.path))
                 for line in Text.table(try ShownPush(answer).details(answer)) { Terminal.writeError(line) }
                 try Terminal.confirm("Approve this push?", orPrint: "Nothing was done.")
             }

@@ -15,6 +15,12 @@ struct ShownPush: Equatable {
     let users: PushCounts
     let batches: PushCounts
     let createdAt: String
+    /// The beginning of what a phone shows.
+    let firstWords: String
+    /// The first digits of the message's SHA-256, enough to see which pushes have the same message.
+    let digest: String
+    /// The warnings about its message, as lines.
+    let warnings: [String]
 
     /// - Throws: ``CommandFailure`` if the JSON is not a push, as from another server or version.
     init(_ json: JSONValue) throws {
@@ -31,6 +37,9 @@ struct ShownPush: Equatable {
         reason = json["reason"]?.string.map(Text.printable)
         awaitsApproval = json["awaits_approval"]?.bool ?? false
         createdAt = json.printable("created_at")
+        firstWords = json.printable("first_words")
+        digest = String(json.printable("message_sha256").prefix(8))
+        warnings = ShownPhones.warnings(json).map { $0.joined(separator: ": ") }
     }
 
     private static func counts(_ json: JSONValue?) -> PushCounts? {
@@ -60,7 +69,7 @@ struct ShownPush: Equatable {
 
     /// The push as a row of the table that `list` prints.
     var row: [String] {
-        [id, state.rawValue, name ?? "", "\(users.sent)/\(users.total)", createdAt]
+        [id, state.rawValue, name ?? "", "\(users.sent)/\(users.total)", createdAt, digest, firstWords]
     }
 
     /// Returns the rows that `show` prints, one for each property.
@@ -85,6 +94,8 @@ struct ShownPush: Equatable {
         if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
         rows.append(["users", Self.list(users)])
         rows.append(["batches", Self.list(batches)])
+        rows += json.printableRows(["message_sha256"])
+        rows += ShownPhones.rows(json) + ShownPhones.warnings(json)
         return rows
     }
 

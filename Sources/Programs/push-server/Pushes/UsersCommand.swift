@@ -27,7 +27,8 @@ struct UsersCommand: AsyncParsableCommand {
 
         func run(on server: ServerClient) async throws {
             let path = "/v1/users/\(userID)/pushes"
-            try await list.write(path, [("since", since)], of: server, head: ShownPushUser.head, row: ShownPushUser.row)
+            let filters = [("since", try await server.time(since))]
+            try await list.write(path, filters, of: server, head: ShownPushUser.head, row: ShownPushUser.row)
         }
     }
 }

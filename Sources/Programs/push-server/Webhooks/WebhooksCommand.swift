@@ -22,7 +22,7 @@ struct WebhooksCommand: AsyncParsableCommand {
 
         func run(on server: ServerClient) async throws {
             let webhooks = try await server.get("/v1/webhooks")
-            try output.write(webhooks, try ShownWebhooks.rows(webhooks))
+            try await output.write(webhooks, of: server, ShownWebhooks.rows)
             guard webhooks["state"] == "delivering" else { throw ExitCode(2) }
         }
     }
@@ -63,9 +63,9 @@ struct WebhooksCommand: AsyncParsableCommand {
 
         func run(on server: ServerClient) async throws {
             var body = JSONObject()
-            for (name, value) in [("id", id), ("since", since), ("until", until)] {
-                body[name] = value.map { .string($0) }
-            }
+            body["id"] = id.map { .string($0) }
+            body["since"] = try await server.time(since).map { .string($0) }
+            body["until"] = try await server.time(until).map { .string($0) }
             if !type.isEmpty { body["types"] = .array(type.map { .string($0) }) }
             try await server.post("/v1/webhooks/replay", body)
             Terminal.writeLine("The replay begins.")

@@ -39,7 +39,7 @@ package struct AuditLog: Sendable {
         case .download(let subject):
             let reason = try call[Self.reason]
             guard reason.contains(where: { !$0.isWhitespace }) else {
-                throw Problem.field(Self.reason.name, "a text that says why the data is downloaded")
+                throw Problem.field(Self.reason.name, "a text that is not blank", "Say why the data is downloaded.")
             }
             return try await recordingAhead(call.auditRecords(of: subject(call), reason: reason), handle)
         case .lookup(let subject):

@@ -78,6 +78,7 @@ private enum SecurityScheme: String, CaseIterable {
     case operatorKey
     case userToken
     case kakaoToken
+    case backendKey
     case adminKey
 
     var json: JSONValue {
@@ -97,6 +98,12 @@ private enum SecurityScheme: String, CaseIterable {
             [
                 "type": "http", "scheme": "bearer",
                 "description": "An access token of Kakao Login: gives access to calls for the user.",
+            ]
+        case .backendKey:
+            [
+                "type": "apiKey", "in": "header", "name": "X-Operator-Key",
+                "description":
+                    "A key with the scope `user-calls` beside a user's token, of a backend that sends the requests of many users: its address is not limited.",
             ]
         case .adminKey:
             [
@@ -119,13 +126,19 @@ extension Access {
         func requirement(_ scheme: SecurityScheme, _ scopes: [Scope] = []) -> JSONValue {
             .object([scheme.rawValue: .array(scopes.map { .string($0.rawValue) })])
         }
+        /// The requirements of an operation for users: a token, alone or beside the key of a backend.
+        func user(_ scheme: SecurityScheme) -> [JSONValue] {
+            let key: JSONValue = .array([.string(Scope.userCalls.rawValue)])
+            let both: JSONObject = [scheme.rawValue: [], SecurityScheme.backendKey.rawValue: key]
+            return [requirement(scheme), .object(both)]
+        }
         return switch self {
         case .anyone, .operatorPort, .kakaoAddress: []
         case .operator(let scopes): [requirement(.operatorKey, scopes)]
         case .operatorWithAny(let scopes): scopes.map { requirement(.operatorKey, [$0]) }
         case .monitoring: [requirement(.operatorKey, [.read])]
-        case .device: [requirement(.operatorKey, [.devices]), requirement(.userToken)]
-        case .kakaoUser(let scope): [requirement(.operatorKey, [scope]), requirement(.kakaoToken)]
+        case .device: [requirement(.operatorKey, [.devices])] + user(.userToken)
+        case .kakaoUser(let scope, _): [requirement(.operatorKey, [scope])] + user(.kakaoToken)
         case .kakao: [requirement(.adminKey)]
         }
     }

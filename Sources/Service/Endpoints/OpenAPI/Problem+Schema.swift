@@ -15,7 +15,12 @@ extension Problem {
                     "Kakao's code, if it has one for the case."
                 ), true
             ),
-            ("msg", Schema.text().described("The same as `detail`, where Kakao's clients expect it."), true),
+            (
+                "msg",
+                Schema.text().described(
+                    "Kakao's text. If the error is not Kakao's, Kakao's usual text for the code, otherwise the same as `detail`."
+                ), true
+            ),
             ("field", Schema.text().described("The field that is invalid."), false),
             ("allowed", Schema.text().described("The allowed values of the field."), false),
         ],

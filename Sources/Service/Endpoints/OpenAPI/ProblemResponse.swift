@@ -26,6 +26,11 @@ struct ProblemResponse {
         return names.joined(separator: "Or") + status
     }
 
+    private static let answeredBy: JSONValue = [
+        "description": "`kakao` if the status, `code` and `msg` are Kakao's, otherwise `server`.",
+        "schema": ["type": "string", "enum": ["kakao", "server"]],
+    ]
+
     var object: JSONObject { added(to: JSONObject()) }
 
     /// Returns another response with the same status, extended by these problems.
@@ -37,6 +42,9 @@ struct ProblemResponse {
         var content = response["content"]?.object ?? JSONObject()
         content["application/problem+json"] = ["schema": .object(Problem.schema.object)]
         response["content"] = .object(content)
+        var headers = response["headers"]?.object ?? JSONObject()
+        headers["X-Answered-By"] = Self.answeredBy
+        response["headers"] = .object(headers)
         return response
     }
 }

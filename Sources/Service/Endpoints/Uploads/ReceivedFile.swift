@@ -78,7 +78,7 @@ extension Call {
             files = [file]
         }
         guard !files.isEmpty else {
-            throw Problem.field(declaration.part, "a file: a part of the form with that name")
+            throw Problem.field(declaration.part, "a file", "Send it as the part of the form with that name.")
         }
         return files
     }

@@ -1,4 +1,5 @@
 import Crypto
+import Endpoints
 import Settings
 
 /// The secrets of the settings that callers present.
@@ -6,6 +7,8 @@ struct AcceptedSecrets: Sendable {
     let operatorKey: Secret
     private let adminKey: Secret
     private let nextAdminKey: Secret?
+    /// The SHA-256 of the app's other keys at Kakao.
+    private let appKeys: Set<[UInt8]>
     /// The secret in the path of Kakao's feedback; `nil` if there is none.
     let feedback: Secret?
 
@@ -13,13 +16,23 @@ struct AcceptedSecrets: Sendable {
         operatorKey = identity.operatorKey
         adminKey = kakao.adminKey
         nextAdminKey = kakao.nextAdminKey
+        appKeys = Set(kakao.loginKeys.map { SHA256Digest.of($0) })
         feedback = identity.feedbackSecret
     }
 
     /// Returns whether a text is an Admin key that Kakao may use: the current or the next one. It takes the same time for
     /// either.
-    func hasAdminKey(_ text: String) -> Bool {
-        let digest = SHA256Digest.of(text)
+    func hasAdminKey(_ text: String) -> Bool { isAdminKey(SHA256Digest.of(text)) }
+
+    /// Returns why a key is neither an operator key nor a user's token; `nil` if it may be one.
+    ///
+    /// - Parameter digest: The key's SHA-256.
+    func rejection(ofKeyWith digest: [UInt8]) -> CredentialRejection? {
+        if isAdminKey(digest) { return .adminKey }
+        return appKeys.contains(digest) ? .appKey : nil
+    }
+
+    private func isAdminKey(_ digest: [UInt8]) -> Bool {
         let isCurrent = adminKey.matches(digest: digest)
         let isNext = nextAdminKey?.matches(digest: digest) ?? false
         return isCurrent || isNext

@@ -69,6 +69,13 @@ package struct OperatorKeyStore: Sendable {
     }
 }
 
+extension OperatorKeyStore {
+    /// Returns why the key with a SHA-256 is not valid.
+    func rejection(ofKeyWith sha256: [UInt8]) async throws -> CredentialRejection {
+        try await pool.read(FindKeyRejection(sha256: sha256)).first ?? .unknownKey
+    }
+}
+
 extension Set<Scope> {
     /// The scopes with these names, without the unknown ones.
     fileprivate init(names: [String]) {
@@ -102,6 +109,22 @@ struct FindValidOperatorKey: PostgresStatement {
             )
             return (grant, .seconds(try column.next(Double.self)))
         }
+    }
+}
+
+/// Finds out whether an invalid key with this SHA-256 was revoked or has expired. Returns no row for an unknown key.
+struct FindKeyRejection: PostgresStatement {
+    static let sql: SQL = """
+        SELECT revoked_at IS NOT NULL
+        FROM operator_keys
+        WHERE sha256 = $1
+        """
+
+    let sha256: [UInt8]
+
+    var parameters: [PostgresValue] { [.bytes(sha256)] }
+    static func decode(_ row: PostgresRow) throws -> CredentialRejection {
+        try row.decode { column in try column.next(Bool.self) ? .revokedKey : .expiredKey }
     }
 }
 

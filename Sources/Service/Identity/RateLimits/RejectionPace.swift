@@ -10,7 +10,7 @@ import Runtime
 /// Kakao's quota belongs to the app: invented credentials that use it up lock out every user. A network may therefore
 /// have only a few credentials rejected in a minute. Beyond that, its credentials are checked slowly, in the order of
 /// their arrival, rather than refused, since users of a mobile carrier share an address. Credentials that Kakao accepts
-/// cost nothing. The server as a whole has the same kind of limit, against a flood from many networks. On each event loop no
+/// cost nothing. A backend, which sends the credentials of many users, counts as ten networks. The server as a whole has the same kind of limit, against a flood from many networks. On each event loop no
 /// more are checked at a time than there are connections for them: the others wait here, where their network counts, and
 /// not for a connection, where they would time out. After Kakao has reported that a quota is used up, none is checked for a
 /// while.
@@ -53,9 +53,14 @@ package final class RejectionPace: Sendable {
         }
 
         /// The rate of an IPv6 site, as ``SocketAddress/Network/site``.
-        fileprivate var ofSite: Rate {
-            let networks = SocketAddress.Network.networksPerSite
-            return Rate(
+        fileprivate var ofSite: Rate { ofSeveral(SocketAddress.Network.networksPerSite) }
+
+        /// The rate of a backend, which sends the credentials of many users.
+        fileprivate var ofBackend: Rate { ofSeveral(RejectionPace.networksPerBackend) }
+
+        /// Returns the rate of several networks together.
+        private func ofSeveral(_ networks: Int) -> Rate {
+            Rate(
                 rejections: rejections * networks,
                 inFlight: inFlight * networks,
                 interval: interval / networks
@@ -65,7 +70,7 @@ package final class RejectionPace: Sendable {
 
     /// What becomes of a credential that asks for its turn.
     package enum Turn: Sendable, Equatable {
-        /// It may be checked. ``release(_:isRejected:on:)`` must follow.
+        /// It may be checked. ``release(_:isBackend:isRejected:on:)`` must follow.
         case granted
         /// Others come first, for longer than it may wait.
         case none
@@ -81,6 +86,8 @@ package final class RejectionPace: Sendable {
     /// The maximum number of credentials of a network that wait, so that one does not use up the room for all that are
     /// checked or wait: some thousands.
     static let maximumWaiting = 128
+    /// The number of networks that a backend counts as.
+    private static let networksPerBackend = 10
     /// The pause after a quota was used up, if Kakao does not name one, and the longest.
     private static let (usualPause, longestPause) = (Duration.seconds(5), Duration.seconds(60))
 
@@ -88,10 +95,13 @@ package final class RejectionPace: Sendable {
     private enum Line: Sendable {
         case network(SocketAddress.Network)
         case site(SocketAddress.Network)
+        /// A backend of the service, in place of its network and site.
+        case backend(SocketAddress.Network)
         case server
 
-        static func all(of network: SocketAddress.Network?) -> [Line] {
+        static func all(of network: SocketAddress.Network?, isBackend: Bool) -> [Line] {
             guard let network else { return [] }
+            if isBackend { return [.backend(network), .server] }
             return [.network(network)] + (network.site.map { [.site($0)] } ?? []) + [.server]
         }
     }
@@ -163,6 +173,7 @@ package final class RejectionPace: Sendable {
         let connections: Int
         var networks = LRUCache<SocketAddress.Network, Pace>(limit: RejectionPace.maximumNetworks)
         var sites = LRUCache<SocketAddress.Network, Pace>(limit: RejectionPace.maximumNetworks)
+        var backends = LRUCache<SocketAddress.Network, Pace>(limit: RejectionPace.maximumNetworks)
         var server: Pace
         /// The checks in flight on each event loop.
         var loops: [ObjectIdentifier: Int] = [:]
@@ -193,6 +204,16 @@ package final class RejectionPace: Sendable {
                     sites.value(site)
                     ?? Pace(limits.network.ofSite, maximumWaiting: maximum * networksPerSite, at: now)
                 defer { sites.set(pace, for: site) }
+                return body(&pace)
+            case .backend(let network):
+                var pace =
+                    backends.value(network)
+                    ?? Pace(
+                        limits.network.ofBackend,
+                        maximumWaiting: maximum * RejectionPace.networksPerBackend,
+                        at: now
+                    )
+                defer { backends.set(pace, for: network) }
                 return body(&pace)
             case .server:
                 return body(&server)
@@ -251,10 +272,16 @@ package final class RejectionPace: Sendable {
 
     /// Waits until a credential may be checked.
     ///
-    /// - Parameter network: The network that it comes from; `nil` for a credential that Kakao has accepted before, which waits for
-    ///   nothing but a connection.
-    package func acquire(_ network: SocketAddress.Network?, on loop: EventLoop) async -> Turn {
-        let lines = Line.all(of: network)
+    /// - Parameters:
+    ///   - network: The network that it comes from; `nil` for a credential that Kakao has accepted before, which waits for
+    ///     nothing but a connection.
+    ///   - isBackend: Whether a backend of the service sends it, for one of many users.
+    package func acquire(
+        _ network: SocketAddress.Network?,
+        isBackend: Bool = false,
+        on loop: EventLoop
+    ) async -> Turn {
+        let lines = Line.all(of: network, isBackend: isBackend)
         let arrival = clock()
         let refusal: Turn? = state.withLock { state in
             if let pause = state.pause(at: arrival) { return .paused(pause) }
@@ -286,15 +313,20 @@ package final class RejectionPace: Sendable {
         // The quota may have been used up while this credential waited.
         let now = clock()
         guard let pause = state.withLock({ $0.pause(at: now) }) else { return .granted }
-        release(network, isRejected: false, on: loop)
+        release(network, isBackend: isBackend, isRejected: false, on: loop)
         return .paused(pause)
     }
 
     /// Records the end of a check, also of one without a result.
-    package func release(_ network: SocketAddress.Network?, isRejected: Bool, on loop: EventLoop) {
+    package func release(
+        _ network: SocketAddress.Network?,
+        isBackend: Bool = false,
+        isRejected: Bool,
+        on loop: EventLoop
+    ) {
         let now = clock()
         state.withLock { state in
-            state.release(Line.all(of: network), isRejected: isRejected, at: now)
+            state.release(Line.all(of: network, isBackend: isBackend), isRejected: isRejected, at: now)
             state.loops[ObjectIdentifier(loop), default: 1] -= 1
         }
     }

@@ -1,9 +1,16 @@
 import HTTPServer
 import Logging
 
+/// Whom the requests with a valid token count against.
+enum Payer: Hashable, Sendable {
+    case user(Int64)
+    /// A user without an id, as long as the token is valid.
+    case token(TokenDigest)
+}
+
 /// The rate limits of requests with users' tokens, by user and, with unverified tokens, by address. Shared by all event loops of a server.
 final class UserRequestLimits: Sendable {
-    private let users: RequestLimit<Int64>
+    private let users: RequestLimit<Payer>
     private let addresses: AddressLimit
 
     /// - Parameters:
@@ -30,8 +37,8 @@ final class UserRequestLimits: Sendable {
     /// Counts a request against its user.
     ///
     /// - Throws: ``Problem`` 429.
-    func chargeUser(_ userID: Int64) throws {
-        guard let wait = users.take(from: userID) else { return }
+    func charge(_ payer: Payer) throws {
+        guard let wait = users.take(from: payer) else { return }
         throw Problem.tooManyRequests("Too many requests from this user.", wait: wait)
     }
 }

@@ -36,7 +36,10 @@ package final class KakaoAccessTokens: Sendable {
     /// The result of verifying a token.
     private enum Verdict: Sendable {
         case user(AuthorizedUser)
-        case refused
+        /// The token is valid, and its user has no id, as was so when Kakao was asked. It is not cached: the user is about to
+        /// sign up.
+        case unlinked(asked: MonotonicTime)
+        case refused(CredentialRejection)
         /// Too many unknown tokens wait for their verification.
         case noTurn
         /// The token could not be verified. A retry is possible after `retrySeconds`.
@@ -52,9 +55,11 @@ package final class KakaoAccessTokens: Sendable {
 
     private struct State: Sendable {
         var users = LRUCache<TokenDigest, Entry>(limit: KakaoAccessTokens.maximumEntries)
-        /// When each rejection expires. Separate from `users`, so that a flood of bad tokens does not evict the valid
-        /// ones.
-        var refused = LRUCache<TokenDigest, MonotonicTime>(limit: KakaoAccessTokens.maximumEntries)
+        /// The rejections, and when each expires. Separate from `users`, so that a flood of bad tokens does not evict the
+        /// valid ones.
+        var refused = LRUCache<TokenDigest, (reason: CredentialRejection, end: MonotonicTime)>(
+            limit: KakaoAccessTokens.maximumEntries
+        )
         /// When the tokens of these users were revoked.
         var revoked: [Int64: MonotonicTime] = [:]
         /// The last time at which tokens of any user may have been revoked unnoticed.
@@ -93,41 +98,48 @@ package final class KakaoAccessTokens: Sendable {
         pace = RejectionPace(Self.limits, connections: connections)
     }
 
-    /// Returns the user of a token; `nil` for a token that is invalid, expired or of another app.
+    /// Returns the user of a token, or the reason why it is rejected: it is invalid, expired or of another app.
     ///
     /// - Parameters:
     ///   - digest: The SHA-256 of `token`.
     ///   - network: The network of the caller; `nil` for a token that was verified before: see ``RejectionPace``.
+    ///   - isBackend: Whether the caller is a backend of the service.
     ///   - kakao: The API client of `loop`.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when Kakao cannot verify the token now, 429 when too many unknown tokens are sent.
-    func user(
+    func holder(
         of token: String,
         _ digest: TokenDigest,
         from network: SocketAddress.Network?,
+        isBackend: Bool,
         _ kakao: KakaoClient,
         on loop: EventLoop
-    ) async throws -> AuthorizedUser? {
-        guard Self.isToken(token) else { return nil }
+    ) async throws -> Result<TokenHolder, CredentialRejection> {
+        guard Self.isToken(token) else { return .failure(.malformedToken) }
+        let arrival = MonotonicTime.now
         var verdict = known(digest)
-        if verdict == nil {
-            verdict = await verifications.answer(to: digest, on: loop) {
+        while verdict == nil {
+            let answer = await verifications.answer(to: digest, on: loop) {
                 // An earlier call may have ended between the look-up and this call.
                 if let verdict = self.known(digest) { return verdict }
-                switch await self.pace.acquire(network, on: loop) {
+                switch await self.pace.acquire(network, isBackend: isBackend, on: loop) {
                 case .none: return .noTurn
                 case .paused(let pause): return .unknown(retrySeconds: pause.components.seconds + 1)
                 case .granted: break
                 }
                 let verdict = await self.verify(token, digest, kakao)
                 let isRejected = if case .refused = verdict { true } else { false }
-                self.pace.release(network, isRejected: isRejected, on: loop)
+                self.pace.release(network, isBackend: isBackend, isRejected: isRejected, on: loop)
                 return verdict
             }
+            // That look-up began before this request arrived, and the user may have signed up since. The next one begins later.
+            if case .unlinked(let asked) = answer, asked < arrival { continue }
+            verdict = answer ?? .noTurn
         }
         switch verdict ?? .noTurn {
-        case .user(let user): return user
-        case .refused: return nil
+        case .user(let user): return .success(.user(user))
+        case .unlinked: return .success(.unlinked)
+        case .refused(let reason): return .failure(reason)
         case .noTurn:
             throw Problem.tooManyRequests("Too many unknown tokens are being verified.", wait: Self.limits.longestWait)
         case .unknown(let seconds): throw Problem.identityUnavailable(retrySeconds: seconds)
@@ -167,8 +179,8 @@ package final class KakaoAccessTokens: Sendable {
                 }
                 state.users.remove(digest)
             }
-            if let end = state.refused.value(digest) {
-                if end > now { return .refused }
+            if let refusal = state.refused.value(digest) {
+                if refusal.end > now { return .refused(refusal.reason) }
                 state.refused.remove(digest)
             }
             return nil
@@ -179,8 +191,9 @@ package final class KakaoAccessTokens: Sendable {
     private func verify(_ token: String, _ digest: TokenDigest, _ kakao: KakaoClient) async -> Verdict {
         let asked = MonotonicTime.now
         do throws(KakaoError) {
-            let info = try await kakao.call(AccessTokenInfo(), as: .userToken(token))
-            guard info.appID == appID, let userID = info.userID, userID > 0 else { return refuse(digest) }
+            let info = try await kakao.holder(of: token, in: appID)
+            guard info.appID == appID else { return refuse(digest, .anotherApp) }
+            guard let userID = info.userID else { return .unlinked(asked: asked) }
             let trust = min(.seconds(info.expiresInSeconds), Self.trust)
             return state.withLock { state in
                 // The token was revoked during the call, in unknown order. The next request asks Kakao again.
@@ -189,15 +202,15 @@ package final class KakaoAccessTokens: Sendable {
                 return .user(AuthorizedUser(id: userID, authorizedAt: asked))
             }
         } catch {
-            if error.refusesToken { return refuse(digest) }
+            if let reason = error.tokenRejection { return refuse(digest, reason) }
             let delay = pace.pause(after: error) ?? error.retryAfter
             return .unknown(retrySeconds: max(1, delay?.components.seconds ?? Self.retrySeconds))
         }
     }
 
-    private func refuse(_ digest: TokenDigest) -> Verdict {
-        state.withLock { $0.refused.set(.now + Self.refusalTime, for: digest) }
-        return .refused
+    private func refuse(_ digest: TokenDigest, _ reason: CredentialRejection) -> Verdict {
+        state.withLock { $0.refused.set((reason, .now + Self.refusalTime), for: digest) }
+        return .refused(reason)
     }
 
     /// Returns whether a text can be sent as a bearer token (RFC 6750 §2.1) and has a plausible length.
@@ -212,13 +225,6 @@ package final class KakaoAccessTokens: Sendable {
                 default: false
                 }
             }
-    }
-}
-
-extension KakaoError {
-    /// Whether Kakao itself rejects the access token as invalid or malformed. A gateway's 401 does not count.
-    fileprivate var refusesToken: Bool {
-        code == .invalidCredential || code == .invalidParameter
     }
 }
 

@@ -1,4 +1,5 @@
 import Crypto
+import Endpoints
 package import EventLoop
 import Glibc
 package import HTTPClient
@@ -50,10 +51,29 @@ package struct TokenVerifier: Sendable {
         _ client: HTTPClient,
         on loop: EventLoop
     ) async throws(UndecidedKey) -> Int64? {
-        guard Self.isValid(token.claims, at: Int64(time(nil))), let userID = Self.userID(token.claims["sub"]),
-            try await rejectionReason(of: token, isUrgent: false, client, on: loop) == nil
-        else { return nil }
-        return userID
+        try? await verify(token, client, on: loop).get()
+    }
+
+    /// Returns the user of a token, or the reason why it is rejected.
+    ///
+    /// - Parameters:
+    ///   - client: The client of `loop`.
+    ///   - loop: The caller's event loop.
+    /// - Throws: ``UndecidedKey``
+    func verify(
+        _ token: JSONWebToken,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws(UndecidedKey) -> Result<Int64, CredentialRejection> {
+        if let rejection = Self.rejection(of: token.claims, at: Int64(time(nil))) { return .failure(rejection) }
+        guard let userID = Self.userID(token.claims["sub"]) else { return .failure(.noUser) }
+        switch try await rejectionReason(of: token, isUrgent: false, client, on: loop) {
+        case nil: return .success(userID)
+        case .issuer: return .failure(.unknownIssuer)
+        case .audience: return .failure(.anotherAudience)
+        case .key: return .failure(.unknownSigningKey)
+        case .signature: return .failure(.badSignature)
+        }
     }
 
     /// Returns the reason to reject a token; `nil` if its issuer signed it for one of the accepted audiences. The
@@ -103,16 +123,18 @@ package struct TokenVerifier: Sendable {
         return audience?.array?.contains { $0.string.map(audiences.contains) ?? false } ?? false
     }
 
-    /// Returns whether a token is valid at a time, by `exp` and, if present, `nbf` and `iat`.
+    /// Returns why a token is not valid at a time, by `exp` and, if present, `nbf` and `iat`; `nil` if it is.
     ///
     /// - Parameter now: Seconds since 1970.
-    private static func isValid(_ claims: JSONObject, at now: Int64) -> Bool {
-        guard let end = claims["exp"].flatMap(seconds), end > now - leeway else { return false }
+    private static func rejection(of claims: JSONObject, at now: Int64) -> CredentialRejection? {
+        guard let end = claims["exp"].flatMap(seconds) else { return .malformedToken }
+        guard end > now - leeway else { return .expiredToken }
         for name in ["nbf", "iat"] {
             guard let claim = claims[name] else { continue }
-            guard let start = seconds(claim), start <= now + leeway else { return false }
+            guard let start = seconds(claim) else { return .malformedToken }
+            guard start <= now + leeway else { return .prematureToken }
         }
-        return true
+        return nil
     }
 
     /// Returns the seconds since 1970 of a claim, rounded down. The claim may have a fraction (RFC 7519 §2).

@@ -11,6 +11,23 @@ package import Postgres
 import Runtime
 import Settings
 
+/// The user of a valid token.
+enum TokenHolder: Sendable {
+    case user(AuthorizedUser)
+    /// A user who is not linked to the app yet: ``Caller/unlinkedUser``.
+    case unlinked
+
+    /// Whom the requests with the token count against.
+    ///
+    /// - Parameter digest: The SHA-256 of the token.
+    func payer(_ digest: TokenDigest) -> Payer {
+        switch self {
+        case .user(let user): .user(user.id)
+        case .unlinked: .token(digest)
+        }
+    }
+}
+
 /// The kinds of bearer token accepted from users, as enabled in the settings. Shared by all event loops.
 package final class UserCredentials: Sendable {
     /// The verifier of Kakao's tokens for the app's keys, ID tokens and account events alike; `nil` without such a key.
@@ -22,7 +39,7 @@ package final class UserCredentials: Sendable {
     private static let maximumVerified = 65_536
     /// The users of tokens that were valid when they were last verified. Nothing follows from that but who pays for the next
     /// verification: the user, and not an address that the user may share with strangers.
-    private let verified = Locked(LRUCache<TokenDigest, Int64>(limit: maximumVerified))
+    private let verified = Locked(LRUCache<TokenDigest, Payer>(limit: maximumVerified))
 
     /// - Throws: ``SettingsError`` for an unusable file of keys.
     init(_ identity: IdentitySettings, _ app: KakaoSettings, logger: Logger) throws {
@@ -100,46 +117,59 @@ package final class UserCredentials: Sendable {
     /// Whether any kind of token is accepted.
     var isAccepted: Bool { accessTokens != nil || !verifiers.isEmpty }
 
-    /// Returns the user of a token; `nil` if the token is invalid, expired or of a kind that is not accepted.
+    /// Returns the user of a token, or the reason why the token is rejected.
     ///
     /// - Parameters:
-    ///   - network: The network of the caller; `nil` for a token of ``verifiedUser(of:)``.
+    ///   - network: The network of the caller; `nil` for a token of ``verifiedPayer(of:)``.
+    ///   - isBackend: Whether the caller is a backend of the service, which sends the tokens of many users.
     ///   - kakao: The API client of `loop`. `client` belongs to the same event loop.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when the token cannot be verified now, 429 when too many unknown tokens are sent.
-    func user(
+    func holder(
         of token: String,
         _ digest: TokenDigest,
         from network: SocketAddress.Network?,
+        isBackend: Bool,
         _ kakao: KakaoClient,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> AuthorizedUser? {
-        let user: AuthorizedUser? =
+    ) async throws -> Result<TokenHolder, CredentialRejection> {
+        let holder: Result<TokenHolder, CredentialRejection> =
             // Kakao's access tokens are not JSON Web Tokens. A JSON Web Token is never sent to Kakao: it may be another
             // issuer's.
             if JSONWebToken.isLike(token) {
-                try await user(ofJSONWebToken: token, client, on: loop)
+                try await user(ofJSONWebToken: token, client, on: loop).map { .user($0) }
             } else {
-                try await accessTokens?.user(of: token, digest, from: network, kakao, on: loop)
+                try await accessTokens?.holder(
+                    of: token,
+                    digest,
+                    from: network,
+                    isBackend: isBackend,
+                    kakao,
+                    on: loop
+                ) ?? .failure(.tokensOff)
             }
         verified.withLock { verified in
-            if let user { verified.set(user.id, for: digest) } else { verified.remove(digest) }
+            switch holder {
+            case .success(let holder): verified.set(holder.payer(digest), for: digest)
+            case .failure: verified.remove(digest)
+            }
         }
-        return user
+        return holder
     }
 
     private func user(
         ofJSONWebToken text: String,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> AuthorizedUser? {
-        guard !verifiers.isEmpty, let token = JSONWebToken(text, .credential), let issuer = token.claims["iss"]?.string
-        else { return nil }
+    ) async throws -> Result<AuthorizedUser, CredentialRejection> {
+        guard !verifiers.isEmpty else { return .failure(.tokensOff) }
+        guard let token = JSONWebToken(text, .credential) else { return .failure(.malformedToken) }
+        guard let issuer = token.claims["iss"]?.string, let verifier = verifiers.first(where: { $0.issuer == issuer })
+        else { return .failure(.unknownIssuer) }
         let now = MonotonicTime.now
         do {
-            let userID = try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
-            return userID.map { AuthorizedUser(id: $0, authorizedAt: now) }
+            return try await verifier.verify(token, client, on: loop).map { AuthorizedUser(id: $0, authorizedAt: now) }
         } catch {
             throw error.problem
         }
@@ -150,8 +180,8 @@ package final class UserCredentials: Sendable {
         JSONWebToken.isLike(token) ? nil : accessTokens?.cachedUser(digest)
     }
 
-    /// Returns the user of a token that was valid when it was last verified. It need not be valid any more.
-    func verifiedUser(of digest: TokenDigest) -> Int64? { verified.withLock { $0.value(digest) } }
+    /// Returns whom a token counts against that was valid when it was last verified. It need not be valid any more.
+    func verifiedPayer(of digest: TokenDigest) -> Payer? { verified.withLock { $0.value(digest) } }
 
     /// Invalidates cached tokens of the user that a notification names; of all users on (re)connection.
     package func receive(_ event: PostgresListener.Event) {

@@ -8,6 +8,25 @@ extension Response {
     package static var pending: Response {
         .json(PendingChange.shape.json(PendingChange()), status: .accepted)
     }
+
+    /// Returns the response with `X-State: pending`: the change is stored here while the call to Kakao is pending. It is for responses in
+    /// Kakao's format, whose status and body clients of Kakao read.
+    package consuming func withPendingState() -> Response {
+        headerFields[.state] = "pending"
+        return self
+    }
+}
+
+extension HTTPField.Name {
+    fileprivate static let state = unvalidated("X-State")
+}
+
+extension Answer.Header {
+    /// The header field of ``Response/withPendingState()``.
+    package static let state = Answer.Header(
+        "X-State",
+        "`pending` if the change is stored here and the call to Kakao is pending."
+    )
 }
 
 extension Answer {

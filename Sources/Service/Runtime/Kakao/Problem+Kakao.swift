@@ -18,6 +18,12 @@ extension ProblemKind {
         "bad-gateway",
         "Kakao returned a response that its documentation does not describe."
     )
+    /// Kakao refuses the server itself. It is never 401, for which an app would log its user out.
+    package static let serverRefused = ProblemKind(
+        .badGateway,
+        "server-refused-by-kakao",
+        "Kakao rejected this server's key or address: an operator must act."
+    )
     package static let kakaoUnavailable = ProblemKind(.serviceUnavailable, "kakao-unavailable", "Kakao is unavailable.")
     package static let refusedByKakao = ProblemKind(
         .badRequest,
@@ -38,23 +44,36 @@ extension ProblemKind {
 }
 
 extension Problem {
-    /// Returns the problem of a call that Kakao rejects, with Kakao's status, code and text.
+    /// Returns the problem of a call that Kakao rejects, with Kakao's status, code, text and members.
     ///
-    /// - Parameters:
-    ///   - call: The call, in words that follow "Kakao rejected".
-    ///   - message: Kakao's text, which contains no secret; empty if there is none.
-    package static func refusedByKakao(
-        _ call: String,
-        status: Int,
-        _ code: KakaoErrorCode?,
-        _ message: String
-    ) -> Problem {
-        Problem(
+    /// - Parameter call: The call, in words that follow "Kakao rejected".
+    package static func refusedByKakao(_ call: String, _ error: KakaoError) -> Problem {
+        guard case .refused(let status, let code, let message) = error.kind else {
+            return Problem(of: .badGateway, "The call to Kakao failed.")
+        }
+        var problem = Problem(
             HTTPResponse.Status(integerLiteral: (400..<500).contains(status) ? status : 400),
             code: code?.rawValue,
             kind: ProblemKind.refusedByKakao.name,
             "Kakao rejected \(call)" + (message.isEmpty ? "." : ": \(message)")
         )
+        problem.quote(error.answer)
+        return problem
+    }
+
+    /// The members of problems that have a meaning here, which Kakao's do not replace.
+    private static let ownMembers: Set = [
+        "type", "title", "status", "detail", "instance", "code", "msg", "field", "allowed", "consent_url",
+        "kauth_error",
+    ]
+
+    /// Adds Kakao's text and members, and names Kakao as the one who has answered.
+    private mutating func quote(_ answer: ErrorAnswer) {
+        answerer = .kakao
+        if !answer.text.isEmpty { message = answer.text }
+        for (name, value) in answer.members.members where !Self.ownMembers.contains(name) && members[name] == nil {
+            members[name] = value
+        }
     }
 
     /// The delay before a repetition if Kakao names none, in seconds.
@@ -91,11 +110,9 @@ extension Problem {
             let words = message.isEmpty ? "" : ": \(message)"
             switch (error.disposition, status) {
             case (.logIn, _) where error.credential == .userToken:
-                self.init(
-                    of: .loginRequired,
-                    "Kakao rejected the access token\(words). The user must log in again.",
-                    headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
-                )
+                self.init(of: .loginRequired, "Kakao rejected the access token\(words). The user must log in again.")
+                reason = error.tokenRejection?.rawValue
+                quote(error.answer)
                 setConsentURL(consentURL([]))
             case (.consent, _):
                 self.init(
@@ -105,11 +122,12 @@ extension Problem {
                     "The user has not consented to what this call needs\(words)",
                     members: ["required_scopes": .array(error.requiredScopes.map { .string($0) })]
                 )
+                quote(error.answer)
                 setConsentURL(consentURL(error.requiredScopes))
             // The key is this server's, so the caller cannot do anything about it.
             case (.halt, _) where status == 401 || error.oauthError != nil:
                 self.init(
-                    of: .badGateway,
+                    of: .serverRefused,
                     "Kakao rejected this server's \(error.keyName)\(words). An operator must act."
                 )
             case (.retry, 400..<500) where !keepsStatus: self = .kakaoUnavailable(error)
@@ -117,11 +135,16 @@ extension Problem {
             case (.wait, 400..<500) where error.oauthError != nil:
                 self = .kakaoUnavailable(error, retrySeconds: 600)
             case (_, 400..<500):
-                self = .refusedByKakao(object, status: status, code, message)
+                self = .refusedByKakao(object, error)
                 if let retryAfter = error.retryAfter {
                     headerFields[.retryAfter] = String(retryAfter.components.seconds)
                 }
-            default: self = .kakaoUnavailable(error)
+            default:
+                self = .kakaoUnavailable(error)
+                if keepsStatus, status == self.status.code, let code {
+                    self.code = code.rawValue
+                    quote(error.answer)
+                }
             }
         }
         if let code = error.oauthError?.code { members["kauth_error"] = .string(code) }
@@ -149,9 +172,10 @@ extension Problem {
 }
 
 extension KakaoError {
-    /// The key with which the call was made, for an operator.
+    /// What Kakao refuses: the address of the server, or the key with which the call was made.
     fileprivate var keyName: String {
-        switch credential {
+        if refusesAddress { return "address" }
+        return switch credential {
         case .adminKey, .adminKeyForUser, .userToken: "Admin key"
         case .appKey: "app key or `sharing.ka_header`"
         case .none: "app key, client secret or redirect URI"

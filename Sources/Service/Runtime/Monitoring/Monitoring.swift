@@ -9,6 +9,10 @@ package final class Monitoring: Sendable {
         package var metrics: [Metric.Reading]
         /// The work that waits to be done; `nil` if the feature has no queue, or while the database is unavailable.
         package var backlog: Backlog?
+        /// The pushes that have not ended; `nil` if the feature has none, or while the database is unavailable.
+        package var pushes: UnfinishedWork?
+        /// The KakaoTalk messages that have not ended, likewise.
+        package var messages: UnfinishedWork?
         /// Whether the database has responded to the queries for this report, and commits.
         package var isDatabaseUp: Bool
 
@@ -42,6 +46,8 @@ package final class Monitoring: Sendable {
         for (_, report) in reports.sorted(by: { $0.key < $1.key }) {
             total.metrics += report.metrics
             total.isDatabaseUp = total.isDatabaseUp && report.isDatabaseUp
+            total.pushes = total.pushes ?? report.pushes
+            total.messages = total.messages ?? report.messages
             if let backlog = report.backlog { total.backlog = (total.backlog ?? Backlog()) + backlog }
         }
         return total

@@ -45,8 +45,38 @@ struct ResponseEncoderTests {
 
     @Test("204 and 304 have neither length nor body", arguments: [204, 304])
     func withoutBody(code: Int) throws {
-        let response = Response(HTTPResponse.Status(code: code, reasonPhrase: "Nothing"), body: [1, 2, 3])
-        #expect(try encode(response) == "before|HTTP/1.1 \(code) Nothing\r\n\(date)X-Request-Id: id-1\r\n\r\n")
+        let response = Response(HTTPResponse.Status(code: code), body: [1, 2, 3])
+        let phrase = code == 204 ? "No Content" : "Not Modified"
+        #expect(try encode(response) == "before|HTTP/1.1 \(code) \(phrase)\r\n\(date)X-Request-Id: id-1\r\n\r\n")
+    }
+
+    @Test(
+        "Each status line has a reason phrase, also that of a status which is only a number",
+        arguments: [
+            (200, "OK"), (202, "Accepted"), (401, "Unauthorized"), (422, "Unprocessable Content"),
+            (429, "Too Many Requests"),
+            (503, "Service Unavailable"), (507, "Insufficient Storage"),
+            // Unregistered.
+            (299, "Successful"), (499, "Client Error"), (599, "Server Error"), (999, "Unknown"),
+        ]
+    )
+    func reasonPhrase(code: Int, phrase: String) throws {
+        let line = "before|HTTP/1.1 \(code) \(phrase)\r\nDate: "
+        #expect(try encode(Response(HTTPResponse.Status(code: code))).hasPrefix(line))
+        // The number decides, so that alternating forms of a status share their opening.
+        #expect(try encode(Response(HTTPResponse.Status(code: code, reasonPhrase: "Nothing"))).hasPrefix(line))
+    }
+
+    @Test("An encoder changes the status line with the status")
+    func changingStatus() throws {
+        let encoder = ResponseEncoder()
+        let id = try #require(RequestID(Array("id-1".utf8)[...]))
+        for (code, phrase) in [(200, "OK"), (404, "Not Found"), (404, "Not Found"), (200, "OK")] {
+            var output: [UInt8] = []
+            let response = Response(HTTPResponse.Status(code: code))
+            encoder.encode(response, ending: .init(), requestID: id, unixSeconds: 784_111_777, into: &output)
+            #expect(String(decoding: output, as: UTF8.self).hasPrefix("HTTP/1.1 \(code) \(phrase)\r\n"))
+        }
     }
 
     @Test("A streamed body has no length, and Transfer-Encoding if it is chunked")

@@ -30,6 +30,7 @@ private final class Gatekeeper: Middleware {
 private func routes(_ router: inout Router) {
     let errors: [(String, any Error)] = [
         ("secret", Secret()), ("busy", Busy()), ("abort", ConnectionAbort()),
+        ("unauthorized", Problem(.unauthorized, "The token has expired.")),
         (
             "problem",
             Problem(
@@ -86,6 +87,7 @@ struct ErrorTests {
             let answer = try await client.exchange(get("/\(kind)/problem"))
             #expect(answer.status == 400)
             #expect(answer["retry-after"] == "7")
+            #expect(answer["x-answered-by"] == "server")
             #expect(
                 answer.text
                     == #"{"type":"urn:kakao-push-server:error:invalid-field","title":"Bad Request","status":400,"#
@@ -93,6 +95,48 @@ struct ErrorTests {
             )
             #expect(server.log.lines.isEmpty)
         }
+    }
+
+    @Test(
+        "A 401 names the scheme that the caller used, and has Kakao's words for such a credential",
+        arguments: [
+            ("Bearer abc", "Bearer", "this access token does not exist"),
+            ("bearer abc", "Bearer", "this access token does not exist"),
+            ("KakaoAK abc", "KakaoAK", "invalid app key."), ("kakaoak abc", "KakaoAK", "invalid app key."),
+            ("KakaoAK", "Bearer", "no authentication key!"), ("KakaoAKabc", "Bearer", "no authentication key!"),
+            ("Basic abc", "Bearer", "no authentication key!"), (nil, "Bearer", "no authentication key!"),
+        ] as [(String?, String, String)]
+    )
+    func unauthorized(authorization: String?, scheme: String, message: String) async throws {
+        try await withServer(routes: routes) { server in
+            let client = try server.connect()
+            let field = authorization.map { "Authorization: \($0)\r\n" } ?? ""
+            for kind in ["immediate", "task"] {
+                let answer = try await client.exchange("GET /\(kind)/unauthorized HTTP/1.1\r\nHost: a\r\n\(field)\r\n")
+                #expect(answer.status == 401)
+                #expect(answer["www-authenticate"] == "\(scheme) error=invalid_token")
+                #expect(answer.text.contains(#""detail":"The token has expired.","code":-401,"msg":"\#(message)""#))
+            }
+        }
+    }
+
+    @Test(
+        "A problem has Kakao's usual words for its code, if they are known, or its own",
+        arguments: [
+            (Problem(.internalServerError, "A bug."), "internal server error!"),
+            (Problem(.forbidden, "No scope."), "permission denied"),
+            (Problem(.tooManyRequests, "Wait."), "API limit has been exceeded."),
+            (Problem(.badRequest, code: -532, "Tomorrow."), "daily message limit per sender has been exceeded."),
+            (Problem(.serviceUnavailable, "Wait."), "Wait."), (Problem(.conflict, "Another state."), "Another state."),
+        ]
+    )
+    func words(problem: Problem, message: String) throws {
+        let json = try JSONValue(parsing: problem.response.body)
+        #expect(json["msg"]?.string == message)
+        #expect(json["detail"]?.string == problem.detail)
+        var own = problem
+        own.message = "own words"
+        #expect(try JSONValue(parsing: own.response.body)["msg"] == "own words")
     }
 
     @Test("A ProblemConvertible error is shown as its problem, and logged for a 5xx status")

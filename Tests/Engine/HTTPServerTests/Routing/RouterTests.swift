@@ -78,6 +78,45 @@ struct RouterTests {
         #expect(try ask(patterns, .get, "/a/b") == "allowed: PUT, DELETE")
     }
 
+    @Test(
+        "A path without a route is compared with patterns segment by segment, also without its beginning",
+        arguments: [
+            ("/v1/pushs", "/v1/pushes"), ("/pushes", "/v1/pushes"), ("/v1/pushes/", "/v1/pushes"),
+            ("/v1/push/7/pause", "/v1/pushes/{id}/pause"), ("/v1/pushes/7/pausse", "/v1/pushes/{id}/pause"),
+            ("/audience/a", "/v1/audiences/{name}"), ("/v1/pushes/7/8", nil), ("/v1/other", nil), ("/v1", nil),
+            ("*", nil), ("//", nil), ("/v1/pushes/7/pause/8/9/10", nil),
+        ] as [(String, String?)]
+    )
+    func nearest(path: String, expected: String?) {
+        var router = Router()
+        for (method, pattern) in patterns { router.add(method, pattern, .immediate { _ in .text(pattern) }) }
+        let nearest = router.nearest(to: path) { name, known in
+            known.first { $0.hasPrefix(name.prefix(3)) && abs($0.count - name.count) <= 2 }
+        }
+        #expect(nearest == expected)
+    }
+
+    @Test("The search for a similar path follows few branches, however many patterns there are")
+    func boundedSearch() {
+        var router = Router()
+        for number in 0..<100 { router.add(.get, "/a\(number)/{b}/c/{d}/e\(number)", .immediate { _ in .text("") }) }
+        var count = 0
+        let path = "/a1" + String(repeating: "/x", count: 4)
+        _ = withUnsafeMutablePointer(to: &count) { count in
+            let counter = Counter(count: count)
+            return router.nearest(to: path) { _, known in
+                counter.count.pointee += 1
+                return known.first
+            }
+        }
+        #expect((1...100).contains(count))
+        #expect(router.nearest(to: "/" + String(repeating: "x", count: 500)) { _, known in known.first } == nil)
+    }
+
+    private struct Counter: @unchecked Sendable {
+        let count: UnsafeMutablePointer<Int>
+    }
+
     @Test("A route may have several names, which are returned in order")
     func severalNames() throws {
         let found = try ask([(.get, "/{a}/x/{b}")], .get, "/1/x/2")

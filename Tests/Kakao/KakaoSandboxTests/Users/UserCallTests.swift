@@ -144,6 +144,27 @@ import Testing
         }
     }
 
+    @Test("A token names no user before the sign-up, which links the user; an unlink asks for another one")
+    func unlinkedUser() async throws {
+        try await withSandbox { fixture in
+            try fixture.sandbox.setUser(7, ["linked": false, "has_signed_up": false])
+            let token = try fixture.token(of: 7)
+            #expect(try await fixture.kakao.call(AccessTokenInfo(), as: token).userID == nil)
+            let unknown = "400 -101 NotRegisteredUserException"
+            #expect(try await fixture.refusal(of: RetrieveUser(), as: token) == unknown)
+            #expect(try await fixture.refusal(of: RetrieveScopes(), as: token) == unknown)
+            #expect(try await fixture.refusal(of: LogOutUser()) == unknown)
+            #expect(try await fixture.kakao.call(SignUpUser(), as: token).userID == 7)
+            #expect(try await fixture.kakao.call(AccessTokenInfo(), as: token).userID == 7)
+            #expect(try await fixture.kakao.call(RetrieveUser(), as: token).hasSignedUp == true)
+            #expect(try await fixture.kakao.call(UnlinkUser(), as: token).userID == 7)
+            let next = try fixture.token(of: 7)
+            #expect(try await fixture.kakao.call(AccessTokenInfo(), as: next).userID == nil)
+            #expect(try await fixture.kakao.call(LogOutUser(), as: next).userID == 7)
+            #expect(try await fixture.refusal(of: AccessTokenInfo(), as: next).hasPrefix("401 -401 "))
+        }
+    }
+
     @Test("Properties are stored as texts, under the keys that the app has")
     func updateProfile() async throws {
         try await withSandbox { fixture in

@@ -31,7 +31,7 @@ package struct RegisterPushToken: KakaoCall {
             .required("uuid", \.userID, .userID, "The user."),
             .required("device_id", \.deviceID, .text(1...64), "The device, among the user's devices."),
             .pushType(\.pushType),
-            .required("push_token", \.pushToken, .text(1...4096), "The token from APNs or FCM."),
+            .required("push_token", \.pushToken, .pushToken, "The token from APNs or FCM."),
             make: Self.init
         ),
         answer: .json(.tokenLifetime, example: .days(30)),
@@ -68,6 +68,14 @@ package enum TokenLifetime: Sendable, Hashable {
         case .days(let days): days
         case .never: -1
         }
+    }
+}
+
+extension Kind where Value == String {
+    /// A push token, which Kakao repeats in errors and the server does not.
+    fileprivate static var pushToken: Kind {
+        let text = Kind.text(1...4096)
+        return Kind(.secret, allowed: text.allowed, read: text.read, write: text.write, text: text.text)
     }
 }
 

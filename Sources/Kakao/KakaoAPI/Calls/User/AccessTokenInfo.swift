@@ -18,6 +18,7 @@ package struct AccessTokenInfo: KakaoCall {
         "Returns the user and the app of an access token.",
         parameters: Record(make: Self.init),
         answer: .json(.info, example: Answer(userID: 123_456_789, expiresInSeconds: 7199, appID: 1234)),
+        admitsUnlinked: true,
         // A device waits for the result.
         timeout: .seconds(5)
     )

@@ -21,6 +21,7 @@ package struct LogOutUser: KakaoCall {
         "Logs the user out.",
         parameters: Record(make: Self.init),
         answer: UserIDAnswer.answer,
-        isRelayed: false
+        isRelayed: false,
+        admitsUnlinked: true
     )
 }

@@ -30,7 +30,8 @@ package struct RetrieveUser: KakaoCall {
             .propertyKeys(\.propertyKeys),
             make: Self.init
         ),
-        answer: .json(Answer.kind, example: .example)
+        answer: .json(Answer.kind, example: .example),
+        admitsUnlinked: true
     )
 
     package struct Answer: Sendable {

@@ -23,6 +23,7 @@ package struct SignUpUser: KakaoCall {
             .optional("properties", \.properties, .scalars, "Properties of the user to store, by their keys."),
             make: Self.init
         ),
-        answer: UserIDAnswer.answer
+        answer: UserIDAnswer.answer,
+        admitsUnlinked: true
     )
 }

@@ -21,6 +21,7 @@ package struct UnlinkUser: KakaoCall {
         "Unlinks the user from the app.",
         parameters: Record(make: Self.init),
         answer: UserIDAnswer.answer,
-        isRelayed: false
+        isRelayed: false,
+        admitsUnlinked: true
     )
 }

@@ -1,0 +1,78 @@
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Runtime
+import Schemas
+
+// Copies of pushes.
+extension PushRoutes {
+    static let copying = Operation(
+        "copyPush",
+        .post,
+        "/v1/pushes/{id}/copy",
+        .operator(.send),
+        "Creates a push with the audience, the message and the limits of another one, but not its approval, times or idempotency key.",
+        path: [id],
+        headers: [Idempotency.field],
+        body: .fields(NewPush.fieldsOfCopies + [dryRun]),
+        answers: [
+            .json(.accepted, PushSummary.shape, "The new push, which is stored.", headers: [.location]),
+            .json(.ok, DryRun.shape, "The result of a dry run."),
+        ],
+        problems: [.notFound, .idempotencyKeyInUse, .tooManyDryRuns, .notConfigured],
+        handler: copy
+    )
+
+    @Sendable private func copy(_ call: Call) async throws -> Response {
+        let id = try Self.id(call)
+        // A repetition needs no other push, which may have been deleted since the first request.
+        if try !call[Self.dryRun], let earlier = try await store.earlierCreation(Idempotency(call)) {
+            return respond(to: earlier, status: .accepted)
+        }
+        guard let request = try await pushes.request(of: id) else { throw Self.notFound }
+        return try await create(NewPush(copyOf: request, call, settings(), kakaoVersion: kakaoVersion), for: call)
+    }
+}
+
+extension NewPush {
+    /// Reads the body of `POST /v1/pushes/{id}/copy`.
+    ///
+    /// - Parameters:
+    ///   - request: The request that created the other push.
+    ///   - kakaoVersion: The version of Kakao's API that the server calls.
+    /// - Throws: ``Problem`` for an invalid field, or if the settings do not allow the push any more.
+    fileprivate init(
+        copyOf request: StoredPushRequest,
+        _ call: Call,
+        _ settings: PushSettings,
+        kakaoVersion: PushVersion
+    ) throws {
+        let given: PushAudience? =
+            if request.toTesters {
+                nil
+            } else if let ids = request.userIDs {
+                .users(ids)
+            } else {
+                try Kind<PushAudience>.audience.read(JSONValue(parsing: request.audience))
+            }
+        self.init(
+            audience: try Self.audience(given, toTesters: request.toTesters, settings),
+            message: request.message
+        )
+        toTesters = request.toTesters
+        approvalAboveUsers = toTesters ? nil : settings.approvalAboveUsers.map(Int64.init)
+        kind = try call[Self.kindField] ?? request.kind
+        bypass = request.bypass
+        try check(message.object, in: "message", settings, kakaoVersion: kakaoVersion)
+        exclusion = try request.exclusion.map { try Kind<PushExclusion>.exclusion.read(JSONValue(parsing: $0)) }
+        createdBy = call.caller.key
+        name = try call[Self.nameField] ?? request.name
+        delivery = request.delivery
+        skipsUnknown = request.skipsUnknown
+        usersPerSecond = request.usersPerSecond
+        times = try SendingTimes(call)
+    }
+}

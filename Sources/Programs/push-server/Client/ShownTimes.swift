@@ -1,0 +1,96 @@
+import Endpoints
+import FoundationEssentials
+import JSON
+
+/// How a command shows times. Pure.
+enum ShownTimes: Equatable {
+    /// In UTC by RFC 3339, as the server writes them: for scripts.
+    case utc
+    /// As the clocks of the operators show them.
+    case local(ZoneRules)
+
+    /// Returns an object of the server with its times as they are shown.
+    func shown(_ json: JSONValue) -> JSONValue {
+        guard case .local = self else { return json }
+        switch json {
+        case .object(let object):
+            var shown = JSONObject()
+            for (name, value) in object.members {
+                if Self.isTime(name), let time = value.string {
+                    shown[name] = .string(text(time))
+                } else {
+                    shown[name] = self.shown(value)
+                }
+            }
+            return .object(shown)
+        case .array(let elements): return .array(elements.map(shown))
+        case .string, .number, .bool, .null: return json
+        }
+    }
+
+    /// Returns whether members with this name are times.
+    private static func isTime(_ name: String) -> Bool {
+        ["_at", "_until", "_end"].contains { name.hasSuffix($0) } || name == "since" || name == "until"
+    }
+
+    /// Returns a time of the server as it is shown. Another text is unchanged.
+    private func text(_ rfc3339: String) -> String {
+        guard case .local(let zone) = self, let date = Date(rfc3339: rfc3339) else { return rfc3339 }
+        return zone.text(date) ?? rfc3339
+    }
+
+    /// Returns a time with the name of its zone, such as `2026-12-01 09:00:00 +09:00 (Asia/Seoul)`.
+    func full(_ date: Date) -> String {
+        guard case .local(let zone) = self, let text = zone.text(date) else { return date.rfc3339Seconds }
+        return "\(text) (\(zone.name))"
+    }
+}
+
+extension ServerClient {
+    /// Prints the rows of an object as a table.
+    ///
+    /// - Parameter rows: Returns the rows of the object, in which times are as they are shown.
+    func writeTable(_ object: JSONValue, _ rows: (JSONValue) throws -> [[String]]) async throws {
+        Terminal.writeTable(try rows(try await times().shown(object)))
+    }
+
+    /// Returns how the command shows times on standard output: as the operators' clocks do if that is a terminal, unless the
+    /// operator prefers UTC.
+    func times() async throws -> ShownTimes {
+        try await times(isTerminal: Terminal.isOutput)
+    }
+
+    /// Returns how the command shows times to an operator who is asked.
+    func timesOfQuestion() async throws -> ShownTimes {
+        try await times(isTerminal: true)
+    }
+
+    private func times(isTerminal: Bool) async throws -> ShownTimes {
+        guard isTerminal, !prefersUTC else { return .utc }
+        do {
+            return .local(try await zone())
+        } catch let failure as CallFailure where failure.kind == .refused {
+            // A server of an earlier version, or a key that may not ask.
+            return .utc
+        }
+    }
+
+    private func zone() async throws -> ZoneRules { try ZoneRules(try await get("/v1/time-zone")) }
+
+    /// Returns the time of an option by RFC 3339. A time without a zone, such as `2026-12-01 09:00`, is one of the server's time
+    /// zone. The server checks any other text.
+    ///
+    /// - Throws: ``CommandFailure`` for a time that the clocks of the zone do not show, or show twice; ``CallFailure``.
+    func time(_ option: String?) async throws -> String? {
+        guard let option, let local = LocalTime(option) else { return option }
+        let zone: ZoneRules
+        do {
+            zone = try await self.zone()
+        } catch let failure as CallFailure where failure.kind == .refused {
+            throw CommandFailure(
+                "The time zone of \(option) is unknown (\(failure.description)) Give the time as 2026-11-21T08:15:30Z."
+            )
+        }
+        return try zone.date(local).rfc3339Seconds
+    }
+}
