@@ -364,10 +364,9 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net",
-                "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
-                "TestSupport",
-                "Webhooks", httpTypes, logging, subprocess,
+                "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox",
+                "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
+                "TestSupport", "Webhooks", httpTypes, logging, subprocess,
             ]
         ),
         tests(
@@ -398,10 +397,10 @@ let package = Package(
             "Server/ServerTests",
             [
                 "Accounts", "Callbacks", "CLibpq", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
-                "HTTPServer", "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoSandbox", "Keys", "Locking",
-                "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server", "ServiceKit",
-                "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes, logging,
-                subprocess, systemPackage,
+                "HTTPServer", "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoRelay", "KakaoSandbox", "Keys",
+                "Locking", "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server",
+                "ServiceKit", "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes,
+                logging, subprocess, systemPackage,
             ]
         ),
         tests(
@@ -414,7 +413,8 @@ let package = Package(
                 "Runtime", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes,
                 subprocess,
                 systemPackage,
-            ]
+            ],
+            exclude: ["Fixtures"]
         ),
         tests("Tools/DeliveryProofTests", ["delivery-proof"]),
     ]

@@ -1,51 +1,84 @@
 import FoundationEssentials
 package import HTTPClient
-import JSON
-import KakaoAPI
+package import JSON
+package import KakaoAPI
 import KakaoSandbox
 import Net
 import Testing
 
-/// A request of Kakao's documentation, as a client of this server sends it.
-package struct KakaoFixture {
+/// A request and a response of Kakao's documentation, as a client of this server sends and gets them.
+package struct KakaoFixture: Sendable {
     /// The name of the call: ``KakaoOperation/name``.
     package let name: String
+    package let method: String
+    package let path: String
     /// Whether it is made with the access token of a user.
     package let isOfUser: Bool
-    package let path: String
+    /// The authorization that Kakao documents: `KakaoAK admin-key`.
+    package let authorization: String?
+    /// The status and the body of the response; `nil` for a response without a body.
+    package let status: Int
+    package let body: JSONValue?
     private let request: JSONValue
 
-    /// Returns the requests that are relayed to Kakao.
-    package static func relayed() throws -> [KakaoFixture] {
+    private init(name: String, _ json: JSONValue) throws {
+        let (request, response) = (try #require(json["request"]), try #require(json["response"]))
+        self.name = name
+        self.request = request
+        method = try #require(request["method"]?.string)
+        path = try #require(request["path"]?.string)
+        authorization = request["authorization"]?.string
+        isOfUser = authorization == "Bearer user-token"
+        status = Int(try #require(response["status"]?.integer))
+        body = response["body"]
+    }
+
+    /// Returns the requests for all calls.
+    package static func all() throws -> [KakaoFixture] {
         let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(
             path: "../Kakao/KakaoAPITests/Fixtures"
         )
-        return try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted().compactMap { file in
+        return try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted().map { file in
             let json = try JSONValue(parsing: Array(Data(contentsOf: folder.appending(path: file))))
-            let request = try #require(json["request"])
-            let name = String(file.dropLast(".json".count))
-            let call = try #require(KakaoCalls.all.first { $0.name == name })
-            guard call.isRelayed else { return nil }
-            return KakaoFixture(
-                name: name,
-                isOfUser: request["authorization"] == "Bearer user-token",
-                path: try #require(request["path"]?.string),
-                request: request
-            )
+            return try KakaoFixture(name: String(file.dropLast(".json".count)), json)
         }
     }
+
+    /// Returns the requests that are relayed to Kakao.
+    package static func relayed() throws -> [KakaoFixture] {
+        try all().filter { fixture in try fixture.call.isRelayed }
+    }
+
+    /// The declaration of the call.
+    package var call: any KakaoCall.Type {
+        get throws { try #require(KakaoCalls.all.first { $0.name == name }) }
+    }
+
+    /// The names and values of the query or the form.
+    package var fields: [(name: String, value: String)] {
+        (request["query"] ?? request["form"])?.object?.members.map { ($0.name, $0.value.string ?? "") } ?? []
+    }
+
+    /// Whether the request is a form with files.
+    package var hasFiles: Bool { request["files"] != nil }
 
     /// Sends the request.
     ///
     /// - Parameters:
-    ///   - friends: The uuids of friends. Those of the documentation are of another app.
+    ///   - friends: The uuids of friends, if those of the documentation are of another app.
     ///   - target: The user that an operator names; `nil` for a call of the user's own app, or of the whole app.
-    package func send(by caller: TestClient, friends: [String], target: Int64? = nil) async throws -> HTTPClientResponse
-    {
+    ///   - method: Another method of the call.
+    ///   - path: Another path of the call.
+    package func send(
+        by caller: TestClient,
+        friends: [String]? = nil,
+        target: Int64? = nil,
+        method: String? = nil,
+        path: String? = nil
+    ) async throws -> HTTPClientResponse {
+        let path = path ?? self.path
         let named = target.map { [("target_id_type", "user_id"), ("target_id", String($0))] } ?? []
-        let given =
-            (request["query"] ?? request["form"])?.object?.members.map { ($0.name, $0.value.string ?? "") } ?? []
-        let fields = given + named
+        let fields = fields + named
         if let files = request["files"]?.array {
             let form = MultipartBody(
                 fields: fields,
@@ -58,11 +91,11 @@ package struct KakaoFixture {
         }
         var form = FormBody()
         for (name, value) in fields {
-            let uuids = JSONValue.array(friends.map { .string($0) })
-            form.append(name, name == "receiver_uuids" ? uuids.description : value)
+            let uuids = friends.map { JSONValue.array($0.map { .string($0) }).description }
+            form.append(name, name == "receiver_uuids" ? uuids ?? value : value)
         }
         let query = form.bytes.isEmpty ? path : "\(path)?\(String(decoding: form.bytes, as: UTF8.self))"
-        return switch request["method"]?.string {
+        return switch method ?? self.method {
         case "POST": try await caller.post(path, form.bytes, type: FormBody.contentType)
         case "DELETE": try await caller.delete(query)
         default: try await caller.get(query)

@@ -45,7 +45,7 @@ package struct AccountSettings: SettingsGroup {
             \.returnURLs,
             .returnURLs,
             example: "https://www.example.com/login/done",
-            "the addresses of your service that users may return to after `/login/kakao`, without query; without one there is no `/login/kakao`. Needs `accounts.encryption_key`, `kakao.rest_api_key` and `http.public_url`"
+            "the addresses of your service that users may return to after `/login/kakao`, without query; without one `/login/kakao` is switched off. Needs `accounts.encryption_key`, `kakao.rest_api_key` and `http.public_url`"
         ),
         Setting(
             "login.openid_connect",

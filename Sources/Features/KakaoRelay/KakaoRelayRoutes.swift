@@ -14,7 +14,7 @@ import Sharing
 import Templates
 
 /// Kakao's calls on behalf of users, with Kakao's paths, parameters and responses, so that clients written for Kakao's
-/// API work after a change of their host. The server adds the credential, which no client has to keep.
+/// API work after a change of their host and key. The server adds the credential, which no client has to keep.
 ///
 /// The operations follow from the declarations in ``KakaoCalls``. Calls of the Push API, and calls that this relay cannot
 /// carry out (``KakaoOperation/isOffered``), need endpoints of their own.
@@ -43,45 +43,54 @@ struct KakaoRelayRoutes: RouteCollection {
 
     private static func operations<Call: KakaoCall>(of _: Call.Type) -> [Operation<KakaoRelayRoutes>] {
         let operation = Call.operation
-        return operation.methods.map { method in
-            let parameters: [any FieldDeclaration] = operation.parameters.members + operation.targetFields
-            let hasQuery = method == .get || method == .delete
-            let body: OperationDeclaration.Body =
-                if let files = operation.files(parameters) {
-                    .files(files)
-                } else {
-                    hasQuery ? .none : .fields(parameters)
-                }
-            let declaration = OperationDeclaration(
-                operation.id + (method == operation.methods[0] ? "" : "By\(method.rawValue.capitalized)"),
-                method,
-                operation.path,
-                operation.access,
-                operation.summary,
-                query: (hasQuery ? parameters : []) + operation.lintFields,
-                body: body,
-                unknownFields: .ignored,
-                maximumBodyBytes: RequestSize.small,
-                answers: [operation.answer.declaration],
-                problems: operation.problems,
-                auditing: operation.auditing
-            )
-            let isOffered = { @Sendable (routes: KakaoRelayRoutes) in
-                !operation.needsAppKey || routes.kakao.settings.app != nil
+        let paths = [operation.path] + operation.aliases
+        return operation.methods.flatMap { method in paths.map { Self.operation(operation, method, $0) } }
+    }
+
+    private static func operation<Call>(
+        _ operation: KakaoOperation<Call>,
+        _ method: HTTPRequest.Method,
+        _ path: String
+    ) -> Operation<KakaoRelayRoutes> {
+        let parameters: [any FieldDeclaration] = operation.parameters.members + operation.targetFields
+        let hasQuery = method == .get || method == .delete
+        let body: OperationDeclaration.Body =
+            if let files = operation.files(parameters) {
+                .files(files)
+            } else {
+                hasQuery ? .none : .fields(parameters)
             }
-            guard operation.uploadPart != nil else {
-                return Operation(declaration, isOffered: isOffered) { routes in
-                    { try await routes.relay($0, operation) }
-                }
+        let declaration = OperationDeclaration(
+            operation.id(method, path),
+            method,
+            path,
+            operation.access,
+            path == operation.path ? operation.summary : "\(operation.summary) Older clients use this path.",
+            query: (hasQuery ? parameters : []) + operation.lintFields,
+            body: body,
+            unknownFields: .ignored,
+            maximumBodyBytes: RequestSize.small,
+            answers: [operation.answer.declaration],
+            problems: operation.problems,
+            auditing: operation.auditing
+        )
+        let needs = operation.needsAppKey ? appKeyCalls : nil
+        guard operation.uploadPart != nil else {
+            return Operation(declaration, needs: needs) { routes in
+                { try await routes.relay($0, operation) }
             }
-            return Operation(
-                declaration,
-                isOffered: isOffered,
-                streaming: { routes in
-                    { try await routes.relay($0, $1, operation) }
-                }
-            )
         }
+        return Operation(
+            declaration,
+            needs: needs,
+            streaming: { routes in
+                { try await routes.relay($0, $1, operation) }
+            }
+        )
+    }
+
+    private static let appKeyCalls = NeededSetting<KakaoRelayRoutes>("sharing.app_key_calls", .callNotConfigured) {
+        $0.kakao.settings.app != nil
     }
 
     // MARK: Relaying
@@ -251,10 +260,12 @@ extension KakaoCall {
 }
 
 extension KakaoOperation {
-    /// The name in generated clients: `talkProfile` for `talk_profile`.
-    fileprivate var id: String {
+    /// Returns the name in generated clients: `talkProfile` for `talk_profile`, with what distinguishes another method or path.
+    fileprivate func id(_ method: HTTPRequest.Method, _ path: String) -> String {
         let words = name.split(separator: "_")
-        return words.dropFirst().reduce(String(words.first ?? "")) { $0 + $1.capitalized }
+        let id = words.dropFirst().reduce(String(words.first ?? "")) { $0 + $1.capitalized }
+        let alias = aliases.firstIndex(of: path).map { "Alias\($0 == 0 ? "" : String($0 + 1))" } ?? ""
+        return id + (method == methods[0] ? "" : "By\(method.rawValue.capitalized)") + alias
     }
 
     /// Whether the relay offers the call. It offers neither the Push API, nor calls of the authorization server, nor calls
@@ -325,6 +336,7 @@ extension KakaoOperation {
         if !isIdempotent { problems.append(.outcomeUnknown) }
         if hasTemplate { problems.append(.invalidTemplate) }
         if Call.self is any MessageCall.Type { problems.append(.messageQuotaUsedUp) }
+        if needsAppKey { problems.append(.callNotConfigured) }
         if family == .story { problems.append(.storyEnded) }
         return problems
     }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import KakaoAPI
 import Locking
 import Postgres
+import Runtime
 
 /// Reads of pushes and batches, to show them and to check new pushes against them.
 struct PushReads: Sendable {

@@ -1,6 +1,7 @@
 import Endpoints
 import FoundationEssentials
 import Postgres
+import Runtime
 
 /// Creates and controls pushes in PostgreSQL. ``PushReads`` shows them.
 struct PushStore: Sendable {

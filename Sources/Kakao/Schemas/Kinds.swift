@@ -273,7 +273,7 @@ extension Kind where Value == JSONFragment {
 }
 
 extension Kind where Value == Bool {
-    /// `true` or `false`, also as a text.
+    /// `true` or `false`, also as a text, whatever its case: `True`, as clients in Python write it.
     package static var boolean: Kind {
         Kind(
             .boolean,
@@ -281,8 +281,12 @@ extension Kind where Value == Bool {
             read: { value throws(InvalidValue) in
                 switch value {
                 case .bool(let flag): return flag
-                case .string(let text) where text.isShort && text == "true": return true
-                case .string(let text) where text.isShort && text == "false": return false
+                case .string(let text) where text.isShort:
+                    switch text.lowercased() {
+                    case "true": return true
+                    case "false": return false
+                    default: throw InvalidValue()
+                    }
                 default: throw InvalidValue()
                 }
             },

@@ -39,7 +39,7 @@ struct HealthCommand: AsyncParsableCommand {
             let client = HTTPClient(settings: settings, loop: loops.loops[0])
             let request = HTTPClientRequest(method: .get, url: Self.path(address.url))
             let status: Int
-            do {
+            do throws(HTTPClientError) {
                 status = try await client.send(request).status
             } catch {
                 await client.shutdown()

@@ -11,8 +11,8 @@ package struct Call: Sendable {
     let operation: OperationDeclaration
     private var parameters = Parameters()
 
-    /// - Throws: ``Problem``: 415 for a body of another media type; 400 for an invalid body or query, or for a field
-    ///   that is unknown or given twice.
+    /// - Throws: ``Problem``: 415 for an encoded body or one of another media type; 400 for an invalid body or query, or
+    ///   for a field that is unknown or given twice.
     init(_ request: Request, _ operation: OperationDeclaration) throws {
         self.request = request
         self.operation = operation
@@ -23,7 +23,32 @@ package struct Call: Sendable {
         if !request.head.query.isEmpty {
             try parameters.add(request.queryItems(), operation.allowedInQuery)
         }
-        if operation.method != .get { try readBody() }
+        if operation.method != .get {
+            try rejectEncodedBody()
+            try readBody()
+        } else if operation.unknownFields == .ignored, !request.body.isEmpty {
+            parameters.ignore(namesInBody)
+        }
+    }
+
+    /// The names of the fields in the body of a GET. As in Kakao's API, none of them is read.
+    private var namesInBody: [String] {
+        switch request.contentType {
+        case "application/json":
+            ((try? JSONValue(parsing: request.body))?.object?.members ?? []).map(\.name)
+        case FormURLEncoded.mediaType: FormURLEncoded.parseLeniently(request.body[...]).pairs.map(\.name)
+        default: []
+        }
+    }
+
+    /// - Throws: ``Problem`` 415 for a body that is compressed: none is decompressed here (RFC 9110 §15.5.16).
+    private func rejectEncodedBody() throws {
+        guard let encoding = request[.contentEncoding], encoding.lowercased() != "identity" else { return }
+        throw Problem(
+            of: .unsupportedMediaType,
+            "The body is encoded, but compressed bodies are not supported. Send it without Content-Encoding.",
+            headerFields: [.acceptEncoding: "identity"]
+        )
     }
 
     /// Reads the fields of a call that is never rejected.

@@ -33,29 +33,29 @@ package struct Operation<Collection: Sendable>: Sendable {
 
     package let declaration: OperationDeclaration
     let handler: Handler
-    let isOffered: @Sendable (Collection) -> Bool
+    let needs: NeededSetting<Collection>?
 
     /// - Parameters:
-    ///   - isOffered: Whether a server has this operation, which may depend on its settings.
+    ///   - needs: The setting without which the operation is switched off.
     package init(
         _ declaration: OperationDeclaration,
-        isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
+        needs: NeededSetting<Collection>? = nil,
         handler: @escaping @Sendable (Collection) -> @Sendable (Call) async throws -> Response
     ) {
-        self.init(declaration, isOffered, .task(handler))
+        self.init(declaration, needs, .task(handler))
     }
 
-    private init(
-        _ declaration: OperationDeclaration,
-        _ isOffered: @escaping @Sendable (Collection) -> Bool,
-        _ handler: Handler
-    ) {
+    private init(_ declaration: OperationDeclaration, _ needs: NeededSetting<Collection>?, _ handler: Handler) {
         precondition(
             handler.canHave(declaration.access.openLimit),
             "\(declaration.id): only a handler that responds at once has a constant cost"
         )
+        precondition(
+            needs.map { declaration.problems.contains($0.problem) } ?? true,
+            "\(declaration.id) does not declare the problem of a setting that is not set"
+        )
         self.declaration = declaration
-        self.isOffered = isOffered
+        self.needs = needs
         self.handler = handler
     }
 
@@ -76,7 +76,7 @@ package struct Operation<Collection: Sendable>: Sendable {
         answers: [Answer],
         problems: [ProblemKind] = [],
         auditing: Auditing = .none,
-        isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
+        needs: NeededSetting<Collection>? = nil,
         handler: @escaping @Sendable (Collection) -> @Sendable (Call) async throws -> Response
     ) {
         let declaration = OperationDeclaration(
@@ -95,27 +95,53 @@ package struct Operation<Collection: Sendable>: Sendable {
             problems: problems,
             auditing: auditing
         )
-        self.init(declaration, isOffered: isOffered, handler: handler)
+        self.init(declaration, needs: needs, handler: handler)
     }
 
     /// - Parameters:
-    ///   - isOffered: Whether a server has this operation, which may depend on its settings.
+    ///   - needs: The setting without which the operation is switched off.
     package init(
         _ declaration: OperationDeclaration,
-        isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
+        needs: NeededSetting<Collection>? = nil,
         immediate handler: @escaping @Sendable (Collection) -> @Sendable (Call) throws -> Response
     ) {
-        self.init(declaration, isOffered, .immediate(handler))
+        self.init(declaration, needs, .immediate(handler))
     }
 
     /// - Parameters:
-    ///   - isOffered: Whether a server has this operation, which may depend on its settings.
+    ///   - needs: The setting without which the operation is switched off.
     package init(
         _ declaration: OperationDeclaration,
-        isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
+        needs: NeededSetting<Collection>? = nil,
         streaming handler: @escaping @Sendable (Collection) -> @Sendable (Call, RequestBody) async throws -> Response
     ) {
-        self.init(declaration, isOffered, .streaming(handler))
+        self.init(declaration, needs, .streaming(handler))
+    }
+}
+
+/// A setting without which an operation is switched off: it answers each request that its access admits with a problem.
+package struct NeededSetting<Collection: Sendable>: Sendable {
+    private let name: String
+    fileprivate let problem: ProblemKind
+    private let isSet: @Sendable (Collection) -> Bool
+
+    /// - Parameters:
+    ///   - name: The name of the setting: `kakao.app_id`.
+    ///   - problem: The problem of a request without it, which the operation declares.
+    ///   - isSet: Whether a server has the setting.
+    package init(
+        _ name: String,
+        _ problem: ProblemKind = .notConfigured,
+        isSet: @escaping @Sendable (Collection) -> Bool
+    ) {
+        self.name = name
+        self.problem = problem
+        self.isSet = isSet
+    }
+
+    /// Returns the problem of all requests to a server; `nil` if it has the setting.
+    func problem(of collection: Collection) -> Problem? {
+        isSet(collection) ? nil : Problem(of: problem, "The operation is switched off. Set `\(name)`.")
     }
 }
 
@@ -140,7 +166,8 @@ package final class OperationDeclaration: Sendable {
     package enum UnknownFields: Sendable {
         /// A misspelt `dry_run` would send a push.
         case rejected
-        /// As in Kakao's API: dropped, and named in `X-Ignored-Parameters`. Fields of the body may be in the query.
+        /// As in Kakao's API: dropped, and named in `X-Ignored-Parameters`, as are all fields in the body of a GET. Fields of the
+        /// body of another request may be in the query.
         case ignored
         /// For calls from Kakao: custom arguments. Kakao does not repeat a call, so none is rejected: what cannot be read is
         /// left out, and makes the call ``Call/isMalformed``. Without fields in the body, those in the query are read.

@@ -73,12 +73,17 @@ struct Parameters: Sendable {
         values = others
     }
 
+    /// Keeps the names of fields that are ignored.
+    mutating func ignore(_ names: [String]) {
+        ignoredNames += names.prefix(Self.maximumIgnoredNames - ignoredNames.count)
+    }
+
     /// Adds a field, unless it is ignored. Keeps the name of one that is ignored.
     private mutating func add(_ given: String, _ value: JSONValue, _ allowed: AllowedFields) throws {
         let name = allowed.declaredName(given)
         if !allowed.contains(name) {
             guard allowed.others == .ignored else { throw allowed.problem(of: name) }
-            if ignoredNames.count < Self.maximumIgnoredNames { ignoredNames.append(name) }
+            ignore([name])
         } else {
             guard values.append(name, value, isRepeatable: allowed.isRepeatable(name)) else {
                 throw Problem.field(name, "a single value", "It is given twice.")

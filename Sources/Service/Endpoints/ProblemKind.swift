@@ -9,11 +9,20 @@ package struct ProblemKind: Sendable, Hashable {
     package let name: String
     /// The cause in a few words, for the OpenAPI document.
     package let cause: String
+    /// Kakao's code, if it is not that of the status.
+    package let code: Int?
     /// Whether the status may be any from 400 to 499, because it is Kakao's.
     package let hasKakaoStatus: Bool
 
-    package init(_ status: HTTPResponse.Status, _ name: String, _ cause: String, hasKakaoStatus: Bool = false) {
+    package init(
+        _ status: HTTPResponse.Status,
+        code: Int? = nil,
+        _ name: String,
+        _ cause: String,
+        hasKakaoStatus: Bool = false
+    ) {
         self.status = status
+        self.code = code
         self.name = name
         self.cause = cause
         self.hasKakaoStatus = hasKakaoStatus
@@ -51,6 +60,13 @@ extension ProblemKind {
         .conflict,
         "not-configured",
         "The operation needs settings that are not set: the message names them."
+    )
+    /// ``notConfigured`` of a call with a path of Kakao's, whose clients know only Kakao's code for it.
+    package static let callNotConfigured = ProblemKind(
+        .forbidden,
+        code: -3,
+        "not-configured",
+        "The call is switched off: it needs settings that are not set, which the message names."
     )
     package static let notFound = ProblemKind(.notFound, "not-found", "There is no such object.")
     package static let contentTooLarge = ProblemKind(.contentTooLarge, "content-too-large", "The body is too large.")
@@ -99,7 +115,7 @@ extension Problem {
         members: JSONObject = JSONObject(),
         headerFields: HTTPFields = HTTPFields()
     ) {
-        self.init(kind.status, kind: kind.name, detail, members: members, headerFields: headerFields)
+        self.init(kind.status, code: kind.code, kind: kind.name, detail, members: members, headerFields: headerFields)
     }
 
     /// Returns the problem of a field that is missing or has an invalid value.

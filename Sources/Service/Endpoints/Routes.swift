@@ -29,36 +29,48 @@ package struct Routes {
         self.audit = audit
     }
 
-    /// Adds the operations that `collection` offers.
+    /// Adds the operations of `collection`.
     package mutating func add<Collection: RouteCollection>(_ collection: Collection) {
-        for operation in Collection.operations where operation.isOffered(collection) {
+        for operation in Collection.operations {
             let declaration = operation.declaration
             var limit = declaration.maximumBodyBytes
             if declaration.access.openLimit != nil { limit = limit ?? Self.anonymousBody }
             // The body of a GET is not used.
             if declaration.method == .get { limit = limit ?? RequestSize.small }
-            let handler: Handler
-            switch operation.handler {
-            case .immediate(let handle):
-                let handle = handle(collection)
-                handler = .immediate { try handle(Call($0, declaration)) }
-            case .task(let handle):
-                let handle = recorded(declaration, handle(collection))
-                handler = .task { request in
-                    let call = try Call(request, declaration)
-                    guard !call.ignoredNames.isEmpty else { return try await handle(call) }
-                    return try await call.namingIgnoredFields { try await handle(call) }
-                }
-            case .streaming(let handle):
-                let (handle, audit) = (handle(collection), audit)
-                handler = .streaming(maximumBodyBytes: .max) { request, body in
-                    let call = try Call(request, declaration)
-                    return try await audit.recording(call) { try await handle(call, body) }
-                }
-            }
+            let handler = handler(of: operation, collection)
             Self.add(handler, of: declaration, upTo: limit, authorizer, to: &router)
             if let publicAuthorizer, declaration.access.isPublic {
                 Self.add(handler, of: declaration, upTo: limit, publicAuthorizer, to: &publicRouter)
+            }
+        }
+    }
+
+    /// Returns the handler of the requests to an operation.
+    private func handler<Collection>(of operation: Operation<Collection>, _ collection: Collection) -> Handler {
+        let declaration = operation.declaration
+        if let problem = operation.needs?.problem(of: collection) {
+            // Responds before it reads a body that may be large.
+            if case .streaming = operation.handler {
+                return .streaming(maximumBodyBytes: .max) { _, _ in throw problem }
+            }
+            return .immediate { _ in throw problem }
+        }
+        switch operation.handler {
+        case .immediate(let handle):
+            let handle = handle(collection)
+            return .immediate { try handle(Call($0, declaration)) }
+        case .task(let handle):
+            let handle = recorded(declaration, handle(collection))
+            return .task { request in
+                let call = try Call(request, declaration)
+                guard !call.ignoredNames.isEmpty else { return try await handle(call) }
+                return try await call.namingIgnoredFields { try await handle(call) }
+            }
+        case .streaming(let handle):
+            let (handle, audit) = (handle(collection), audit)
+            return .streaming(maximumBodyBytes: .max) { request, body in
+                let call = try Call(request, declaration)
+                return try await audit.recording(call) { try await handle(call, body) }
             }
         }
     }

@@ -643,11 +643,13 @@ import Testing
         }
     }
 
-    @Test("Without an app key the endpoint does not exist")
+    @Test("Without an app key the endpoint is switched off")
     func noKey() async throws {
         try await withSharedService { service in
             let token = try await service.kakao.sandbox.token(of: AccountEvent(userID: 1))
-            #expect(try await Self.post(service, token).status == 404)
+            let answer = try await Self.post(service, token)
+            #expect(answer.status == 409)
+            #expect(answer.problem == "not-configured")
         }
     }
 }

@@ -190,11 +190,13 @@ private struct Withdrawal: UserObserver {
         }
     }
 
-    @Test("Without the app id the endpoint does not exist")
+    @Test("Without the app id the endpoint is switched off")
     func noApp() async throws {
         try await withSharedService { service in
             let answer = try await Self.kakao(service).get(Self.path, Self.notice)
-            #expect(answer.status == 404)
+            #expect(answer.status == 409)
+            #expect(answer.problem == "not-configured")
+            #expect(answer.json?["detail"]?.string?.contains("`kakao.app_id`") == true)
         }
     }
 

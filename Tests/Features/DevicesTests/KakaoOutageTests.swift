@@ -1,3 +1,4 @@
+import Devices
 import HTTPClient
 import HTTPTypes
 import JSON

@@ -99,6 +99,21 @@ import Testing
         }
     }
 
+    @Test("A path that older clients use has the response of the path that replaced it")
+    func aliases() async throws {
+        try await Self.withRelay { service in
+            let app = try await Self.app(service)
+            try await service.allowAllCalls(of: 7)
+            for (alias, path) in [("/v1/user/check_access_token", Self.path), ("/v1/friends", "/v1/api/talk/friends")] {
+                let (old, new) = (try await app.get(alias), try await app.get(path))
+                #expect(old.status == 200)
+                let members = [old, new].map { Set($0.json?.object?.members.map(\.name) ?? []) }
+                #expect(members[0] == members[1])
+                #expect(!members[0].isEmpty)
+            }
+        }
+    }
+
     @Test("A user can name no other user, and only an access token of Kakao Login is accepted")
     func otherUser() async throws {
         try await Self.withRelay { service in

@@ -1,6 +1,7 @@
 import HTTPClient
 import HTTPServer
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Server

@@ -1,11 +1,14 @@
 import FoundationEssentials
+import HTTPClient
 import HTTPServer
 import JSON
+import Server
 import ServiceTesting
 import TestSupport
 import Testing
 
 @testable import Endpoints
+@testable import Pushes
 @testable import Runtime
 
 /// Tests of the times of a push that are past, and of the time zone of the operators.

@@ -17,6 +17,17 @@ import Testing
         )
     }
 
+    @Test("A boolean may be a text in any case", arguments: ["true", "True", "TRUE", "false", "False", "fAlSe"])
+    func boolean(text: String) throws {
+        let value = try Kind<Bool>.boolean.read(.string(text))
+        #expect(value == (text.first == "t" || text.first == "T"))
+    }
+
+    @Test("Another text is no boolean", arguments: ["", "1", "yes", "truе", " true", "true "])
+    func notBoolean(text: String) {
+        #expect(throws: InvalidValue.self) { try Kind<Bool>.boolean.read(.string(text)) }
+    }
+
     private static func object(_ json: String) throws -> JSONObject {
         try #require(JSONValue(parsing: json).object)
     }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPClient
 import JSON
 import Postgres
 import Server
@@ -47,7 +48,11 @@ import Testing
                 let user = String(index + 1)
                 var body: JSONObject = ["push_type": "fcm", "push_token": .string("token of \(user)")]
                 body[name] = .string(user)
-                let put = try await service.api.put("/v1/devices/phone", json: .object(body))
+                let put = try await service.api.put(
+                    "/v1/devices/phone",
+                    JSONValue.object(body).bytes(),
+                    type: "application/json"
+                )
                 #expect(put.status == 201, "\(put.text)")
                 #expect(try await service.api.get("/v1/devices?\(name)=\(user)").json?["items"]?.array?.count == 1)
                 #expect(try await service.api.get("/v1/push/tokens?\(name)=\(user)").json?.array?.count == 1)

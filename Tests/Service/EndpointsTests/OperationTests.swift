@@ -217,6 +217,50 @@ import Testing
         }
     }
 
+    @Test(
+        "The fields in the body of a GET are named as ignored, even those that the operation has in its query",
+        arguments: [
+            (["-d", "uuid=2", "-d", "page=1"], "uuid, page"),
+            (["-H", "Content-Type: application/json", "-d", #"{"uuids":["2"],"page":{}}"#], "uuids, page"),
+            (["-H", "Content-Type: application/json", "-d", "[1]"], ""),
+            (["-H", "Content-Type: text/plain", "-d", "uuid=2"], ""),
+        ]
+    )
+    func bodyOfGet(body: [String], names: String) async throws {
+        try await withSharedService { service in
+            let answer = try await curl(["-X", "GET", "\(service.api.url)/v1/push/tokens?uuid=1"] + body)
+            #expect(answer.status == "200")
+            let header = "x-ignored-parameters: "
+            let given = answer.head.split(separator: "\r\n").first { $0.lowercased().hasPrefix(header) }
+            #expect(given.map { String($0.dropFirst(header.count)) } ?? "" == names)
+        }
+    }
+
+    @Test("A compressed body is rejected with 415 before it is read, except that of a call from Kakao")
+    func encodedBody() async throws {
+        try await withService { service in
+            let url = service.api.url
+            let gzip = ["-H", "Content-Encoding: gzip"]
+            for (path, mediaType) in [
+                ("/v1/push/register", "application/x-www-form-urlencoded"), ("/v1/pushes", "application/json"),
+                ("/v1/devices/import", "application/x-ndjson"),
+                ("/v1/user/logout", "application/x-www-form-urlencoded"),
+            ] {
+                let answer = try await curl(gzip + ["\(url)\(path)", "-H", "Content-Type: \(mediaType)", "-d", "x"])
+                #expect(answer.status == "415")
+                #expect(answer.head.lowercased().contains("\r\naccept-encoding: identity"))
+                let type = try JSONValue(parsing: answer.body)["type"]?.string
+                #expect(type?.hasSuffix("unsupported-media-type") == true)
+            }
+            let plain = ["-H", "Content-Encoding: identity", "\(url)/v1/push/tokens", "-d", "uuid=1"]
+            #expect(try await curl(plain).status == "200")
+            // Kakao does not repeat a call.
+            var kakao = service.api.with("KakaoAK \(Keys.admin)")
+            kakao.headerFields[.contentEncoding] = "gzip"
+            #expect(try await kakao.post("/kakao/link/callback", form: ["CHAT_TYPE": "DirectChat"]).status == 200)
+        }
+    }
+
     @Test("Sends with one Idempotency-Key and different queries are different requests")
     func queryOfSend() async throws {
         try await withService { service in

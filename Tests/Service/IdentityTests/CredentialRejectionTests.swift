@@ -5,6 +5,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Net
+import Server
 import ServiceTesting
 import TestSupport
 import Testing

@@ -37,6 +37,8 @@ struct LoginRoutes: RouteCollection {
     /// The URL at which browsers reach the server; `nil` if none is set.
     let publicURL: @Sendable () -> String?
 
+    private static let returnURLs = NeededSetting<LoginRoutes>("login.return_urls") { !$0.settings.returnURLs.isEmpty }
+
     // MARK: Start
 
     private static let returnTo = Field.optional(
@@ -73,7 +75,7 @@ struct LoginRoutes: RouteCollection {
             .get,
             path,
             .anyone(.constantCost),
-            "Redirects a browser to Kakao's login. Offered if `login.return_urls` is set.",
+            "Redirects a browser to Kakao's login. Needs `login.return_urls`.",
             query: [returnTo, state, scope, serviceTerms, prompt, loginHint, userID],
             answers: [
                 .empty(
@@ -87,7 +89,7 @@ struct LoginRoutes: RouteCollection {
             ],
             problems: [.notConfigured]
         ),
-        isOffered: { !$0.settings.returnURLs.isEmpty },
+        needs: returnURLs,
         immediate: start
     )
 
@@ -157,7 +159,7 @@ struct LoginRoutes: RouteCollection {
                 "A login ends with its first callback that has a code. Codes that yield no login slow down those that follow, by address and in all; their calls have connections of their own, and no more are made at a time."
             )
         ),
-        "Receives a browser that returns from Kakao's login. Offered if `login.return_urls` is set.",
+        "Receives a browser that returns from Kakao's login. Needs `login.return_urls`.",
         query: [code, error, description, kakaoState],
         unknownFields: .ignored,
         answers: [
@@ -168,7 +170,7 @@ struct LoginRoutes: RouteCollection {
             )
         ],
         problems: [.unknownLogin, .notConfigured, .tooManyRequests, .databaseUnavailable],
-        isOffered: { !$0.settings.returnURLs.isEmpty },
+        needs: returnURLs,
         handler: finish
     )
 

@@ -13,9 +13,9 @@ struct EventRoutes: RouteCollection {
     static let title = "Events of users"
     static let operations = [listing, receivingUnlink(.get), receivingUnlink(.post), receivingAccountEvents]
 
-    /// The app's id at Kakao. Without it there is no `/kakao/unlink`, since a notice could be about another app's user.
+    /// The app's id at Kakao. Without it `/kakao/unlink` is switched off, since a notice could be about another app's user.
     let appID: String?
-    /// The verifier of account events. Without a key of the app it is `nil`, and there is no `/kakao/account-events`.
+    /// The verifier of account events. Without a key of the app it is `nil`, and `/kakao/account-events` is switched off.
     let verifier: TokenVerifier?
     /// The client of the same event loop as `pool`.
     let client: HTTPClient
@@ -32,14 +32,15 @@ struct EventRoutes: RouteCollection {
             method,
             "/kakao/unlink",
             .kakao,
-            "Withdraws the devices of a user who has left the app. Offered if `kakao.app_id` is set.",
+            "Withdraws the devices of a user who has left the app. Needs `kakao.app_id`.",
             query: method == .get ? KakaoEvent.unlinkFields : [],
             headers: [Call.kakaoResourceID],
             body: method == .get ? .none : .fields(KakaoEvent.unlinkFields),
             unknownFields: .kept,
             maximumBodyBytes: RequestSize.small,
             answers: [.empty(.ok, "The notice is stored.")],
-            isOffered: { $0.appID != nil },
+            problems: [.notConfigured],
+            needs: NeededSetting("kakao.app_id") { $0.appID != nil },
             handler: receiveUnlink
         )
     }
@@ -47,7 +48,7 @@ struct EventRoutes: RouteCollection {
     /// Responds with 200 once the notice is committed and the user's devices, if any, are withdrawn; or once it is in
     /// the journal. A notice that names no user of this app has no effect.
     @Sendable private func receiveUnlink(_ call: Call) async throws -> Response {
-        guard let appID else { preconditionFailure("without kakao.app_id the operation is not offered") }
+        guard let appID else { preconditionFailure("without kakao.app_id the operation is switched off") }
         try await intake.receive(.unlink, call.request) {
             let event = KakaoEvent(unlink: call, appID: appID)
             return event.raw == nil ? .understood(.events([event])) : .malformed(.events([event]))
@@ -67,7 +68,7 @@ struct EventRoutes: RouteCollection {
                 "Only tokens that Kakao has signed are stored. Its keys are fetched every 15 s at most; until then tokens for this app with unknown keys wait in 8 MiB of the disk, and are limited by address."
             )
         ),
-        "Stores account events, which Kakao signs. Offered if a key of the app is set.",
+        "Stores account events, which Kakao signs. Needs a key of the app, such as `kakao.rest_api_key`.",
         body: .media(["application/secevent+jwt"], "A security event token (RFC 8417).", isChecked: false),
         unknownFields: .kept,
         maximumBodyBytes: 16 * 1024,
@@ -79,8 +80,8 @@ struct EventRoutes: RouteCollection {
                 "The token is malformed, or not for this app (RFC 8935)."
             ),
         ],
-        problems: [.tooManyRequests, .databaseUnavailable, .identityUnavailable, .overloaded],
-        isOffered: { $0.verifier != nil },
+        problems: [.notConfigured, .tooManyRequests, .databaseUnavailable, .identityUnavailable, .overloaded],
+        needs: NeededSetting("kakao.rest_api_key") { $0.verifier != nil },
         handler: receiveAccountEvents
     )
 
@@ -88,7 +89,7 @@ struct EventRoutes: RouteCollection {
     /// token with an unknown key also waits until Kakao's keys can be fetched; with 400 for a malformed token or one that Kakao did not issue for this app (RFC 8935 §2).
     @Sendable private func receiveAccountEvents(_ call: Call) async throws -> Response {
         do {
-            guard let verifier else { preconditionFailure("without a key of the app the operation is not offered") }
+            guard let verifier else { preconditionFailure("without a key of the app the operation is switched off") }
             try await intake.receive(.accountEvent, call.request) { try await read(call.request, verifier) }
             return Response(.accepted)
         } catch let refusal as SecurityEventRefusal {

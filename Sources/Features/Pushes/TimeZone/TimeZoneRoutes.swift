@@ -1,6 +1,7 @@
 import Endpoints
 import FoundationEssentials
 import HTTPServer
+import HTTPTypes
 import Postgres
 import Runtime
 import Schemas

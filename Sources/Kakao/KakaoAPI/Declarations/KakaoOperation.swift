@@ -13,6 +13,8 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
     package let host: KakaoHost
     /// The path, in which `{name}` stands for the parameter of that name.
     package let path: String
+    /// Other paths of the same call, which older clients use. The client calls ``path``.
+    package let aliases: [String]
     package let family: KakaoFamily
     /// The credentials that Kakao accepts for the call, one of which a request has.
     package let credentials: [KakaoCredential.Kind]
@@ -56,6 +58,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         _ name: String,
         _ methods: [HTTPRequest.Method],
         _ path: String,
+        aliases: [String] = [],
         host: KakaoHost = .api,
         _ family: KakaoFamily,
         _ credentials: [KakaoCredential.Kind],
@@ -72,9 +75,11 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         encodeForm: (@Sendable (Call) -> FormBody)? = nil
     ) {
         precondition(!methods.isEmpty && !credentials.isEmpty, "\(name) has no method or no credential")
+        precondition(aliases.isEmpty || !path.contains("{"), "\(name) has aliases, and parameters in its path")
         self.name = name
         self.methods = methods
         self.path = path
+        self.aliases = aliases
         self.host = host
         self.family = family
         self.credentials = credentials
@@ -118,9 +123,9 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         return path
     }
 
-    /// The paths of all requests: ``path`` with the values of a parameter that is a choice.
+    /// The paths of all requests: ``path`` with the values of a parameter that is a choice, and ``aliases``.
     package var paths: [String] {
-        pathParts.reduce([""]) { paths, part in
+        let own = pathParts.reduce([""]) { paths, part in
             let texts: [String] =
                 switch part {
                 case .literal(let text): [text]
@@ -128,6 +133,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
                 }
             return paths.flatMap { path in texts.map { path + $0 } }
         }
+        return aliases + own
     }
 
     /// Returns the parameters in a path of ``paths``.

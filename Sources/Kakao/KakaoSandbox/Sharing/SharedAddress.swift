@@ -42,7 +42,7 @@ struct SharedAddress {
             guard let id = Int64(try query.text("template_id")) else {
                 throw Self.refusal("template_id is not a number")
             }
-            templateID = DefaultMessage.isOwn(id) ? nil : id
+            templateID = SharedMessage.isOwn(id) ? nil : id
             let extras = try query.object("extras")
             try Self.checkCaller(extras["KA"]?.string ?? "")
             if let text = extras["lcba"]?.string { arguments = try Self.object(text, "extras.lcba") }

@@ -30,6 +30,22 @@ struct TalkCalls: Sendable {
             let user = try user(caller)
             return RetrieveChannels.Answer(userID: user.id, channels: try channels(call.channelIDs, of: user))
         }
+        server.on(RetrieveChannelRelations.self) { call, caller throws(KakaoRefusal) in
+            let user = try user(caller)
+            return RetrieveChannels.Answer(userID: user.id, channels: try channels(call.publicIDs, of: user))
+        }
+        server.on(RetrievePlusFriends.self) { call, caller throws(KakaoRefusal) in
+            let user = try user(caller)
+            let channels = try channels(call.publicIDs, of: user).map { channel in
+                RetrievePlusFriends.PlusFriend(
+                    uuid: channel.uuid,
+                    publicID: channel.publicID,
+                    relation: channel.relation,
+                    updatedAt: channel.updatedAt
+                )
+            }
+            return RetrievePlusFriends.Answer(userID: user.id, plusFriends: channels)
+        }
         addMemos(to: &server)
         addMessages(to: &server)
     }

@@ -91,6 +91,9 @@ enum AppDefinition {
         Terms(tag: "marketing", isRequired: false), Terms(tag: "location", isRequired: false),
     ]
 
+    /// The time at which the app got its terms.
+    static let termsCreatedAt = "2020-01-01T00:00:00Z"
+
     /// The keys of Kakao's own properties, and of those that the app has added.
     static let propertyKeys: Set<String> = ["nickname", "profile_image", "thumbnail_image", "clothing_size", "age"]
 

@@ -86,6 +86,19 @@ struct UserCalls: Sendable {
                 .map { user.consent(to: $0) }
             return UserServiceTerms(userID: user.id, terms: call.result == .all ? terms : terms.filter(\.isAgreed))
         }
+        server.on(RetrieveAgreedTerms.self, for: users) { call, user, _ in
+            let agreed = AppDefinition.terms.compactMap { terms in
+                user.consent(to: terms).agreedAt.map { RetrieveAgreedTerms.Agreed(tag: terms.tag, agreedAt: $0) }
+            }
+            let all = AppDefinition.terms.map { terms in
+                RetrieveAgreedTerms.Terms(
+                    tag: terms.tag,
+                    createdAt: AppDefinition.termsCreatedAt,
+                    updatedAt: AppDefinition.termsCreatedAt
+                )
+            }
+            return RetrieveAgreedTerms.Answer(userID: user.id, agreed: agreed, all: call.extra == .all ? all : nil)
+        }
         server.on(RevokeServiceTerms.self, for: users) { call, user, _ in
             let revoked = AppDefinition.terms.map { user.consent(to: $0) }
                 .filter { $0.isRevocable == true && call.tags.contains($0.tag) }.map(\.tag)

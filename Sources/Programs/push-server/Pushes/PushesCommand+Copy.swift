@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import JSON
+import Pushes
 
 extension PushesCommand {
     struct Copy: ServerCommand {
@@ -17,6 +18,15 @@ extension PushesCommand {
 
         @Option(help: "The name of the copy. (default: that of the push)")
         var name: String?
+
+        @Option(help: "The kind of the copy. (default: that of the push)")
+        var kind: PushKind?
+
+        @Option(help: "The time to send the copy, in the forms of send. (default: now)")
+        var at: String?
+
+        @Option(help: "The time when unsent batches expire, in the same forms. (default: never)")
+        var expires: String?
 
         @Flag(help: "Send nothing. Print the numbers of users and requests, and the first requests.")
         var dryRun = false
@@ -35,22 +45,27 @@ extension PushesCommand {
 
         func run(on server: ServerClient) async throws {
             let key = idempotency.key()
+            var request = JSONObject()
+            request["name"] = name.map { .string($0) }
+            request["kind"] = kind.map { .string($0.rawValue) }
+            request["send_at"] = try await server.time(at).map { .string($0) }
+            request["expires_at"] = try await server.time(expires).map { .string($0) }
             func copy(dryRun: Bool) async throws -> JSONValue {
-                var body = JSONObject()
-                body["name"] = name.map { .string($0) }
+                var body = request
                 if dryRun { body["dry_run"] = true }
                 let timeout = ServerClient.longTimeout
                 return try await server.create("\(push.path)/copy", body, idempotencyKey: key, timeout: timeout)
             }
             guard !dryRun else {
-                for line in DryRun.lines(try await copy(dryRun: true)) { Terminal.writeLine(line) }
+                let shown = try await server.times().shown(try await copy(dryRun: true))
+                for line in DryRun.lines(shown) { Terminal.writeLine(line) }
                 return
             }
             if !yes, Terminal.isInteractive {
-                let preview = try await copy(dryRun: true)
-                let rows = ShownPhones.rows(preview) + ShownPhones.warnings(preview)
-                for line in Text.table(rows) { Terminal.writeError(line) }
-                try Terminal.confirm(DryRun.question(preview, server: server.url), orPrint: "Nothing was sent.")
+                var shown = request
+                // A key that may only send cannot read the kind of the push.
+                if kind == nil { shown["kind"] = (try? await server.get(push.path))?["kind"] }
+                try await Send.confirm(shown, try await copy(dryRun: true), server)
             }
             let answer: JSONValue
             do {

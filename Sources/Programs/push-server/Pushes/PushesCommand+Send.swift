@@ -135,11 +135,7 @@ extension PushesCommand {
             if !dryRun, !yes, recipients.mayBeMany, Terminal.isInteractive {
                 var preview = push
                 preview["dry_run"] = true
-                let dryRun = try await create(preview)
-                let times = try await server.timesOfQuestion()
-                for line in Text.table(DryRun.summary(of: push, times, now: Date())) { Terminal.writeError(line) }
-                let question = DryRun.question(times.shown(dryRun), server: server.url)
-                try Terminal.confirm(question, orPrint: "Nothing was sent.")
+                try await Self.confirm(push, try await create(preview), server)
             }
             do {
                 return try await create(push)
@@ -147,6 +143,19 @@ extension PushesCommand {
                 if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
                 throw error
             }
+        }
+
+        /// Asks the operator whether to send a push.
+        ///
+        /// - Parameters:
+        ///   - push: The body of the request.
+        ///   - dryRun: The result of its dry run.
+        /// - Throws: `ExitCode` if the operator declines.
+        static func confirm(_ push: JSONObject, _ dryRun: JSONValue, _ server: ServerClient) async throws {
+            let times = try await server.timesOfQuestion()
+            for line in Text.table(DryRun.summary(of: push, dryRun, times, now: Date())) { Terminal.writeError(line) }
+            let question = DryRun.question(times.shown(dryRun), server: server.url)
+            try Terminal.confirm(question, orPrint: "Nothing was sent.")
         }
 
         /// Prints the id of a push that was created, and what has to be known about it, and watches it on request.
@@ -327,13 +336,15 @@ struct AudienceUpload {
 enum DryRun {
     /// Returns the rows that say what is to be sent, and when.
     ///
-    /// - Parameter push: The body of the request.
-    static func summary(of push: JSONObject, _ times: ShownTimes, now: Date) -> [[String]] {
-        let words = push["message"].flatMap(FirstWords.of) ?? "no visible text"
-        return [
-            ["message", words], ["kind", push["kind"]?.string ?? "not given"],
-            ["time", time(push["send_at"]?.string, times, now)],
-        ]
+    /// - Parameters:
+    ///   - push: The body of the request.
+    ///   - json: The server's response.
+    static func summary(of push: JSONObject, _ json: JSONValue, _ times: ShownTimes, now: Date) -> [[String]] {
+        ShownPhones.rows(json) + ShownPhones.warnings(json)
+            + [
+                ["kind", Text.printable(push["kind"]?.string ?? "not given")],
+                ["time", time(push["send_at"]?.string, times, now)],
+            ]
     }
 
     private static func time(_ sendAt: String?, _ times: ShownTimes, _ now: Date) -> String {

@@ -47,6 +47,60 @@ import Testing
         }
     }
 
+    /// A default template, and the members that Kakao's answer has for it: of the message's header and of its content.
+    private static let samples: [(template: String, content: Set<String>)] = {
+        let link = #""link":{"web_url":"https://a.example","mobile_web_url":"https://a.example"}"#
+        let content = #"{"title":"T","description":"D","image_url":"https://a.example/i.png",\#(link)}"#
+        let contents = "[\(content),\(content)]"
+        return [
+            (#"{"object_type":"text","text":"Hi",\#(link)}"#, ["TI", "BUL"]),
+            (#"{"object_type":"feed","content":\#(content)}"#, ["THC", "THL", "TI", "SO", "BUL"]),
+            (
+                #"{"object_type":"location","address":"Seoul","content":\#(content)}"#,
+                ["THC", "THL", "TI", "SO", "BUL"]
+            ),
+            (
+                #"{"object_type":"commerce","content":\#(content),"commerce":{"regular_price":10}}"#,
+                ["THC", "THL", "TI", "CMC", "BUL"]
+            ),
+            (
+                #"{"object_type":"list","header_title":"H","header_\#(link.dropFirst()),"contents":\#(contents)}"#,
+                ["HD", "ITL", "BUL"]
+            ),
+        ]
+    }()
+
+    @Test("The answer to a validation has the members that Kakao's has", arguments: samples)
+    func members(template: String, content: Set<String>) async throws {
+        try await withSandbox { fixture in
+            let fields: KeyValuePairs = ["link_ver": "4.0", "template_object": template, "scheme_params": "{}"]
+            let answer = try await Self.call(fixture, "\(Self.path)/default", fields)
+            func names(_ value: JSONValue?) -> Set<String> { Set(value?.object?.members.map(\.name) ?? []) }
+            let all: Set = [
+                "template_id", "template_args", "template_msg", "warning_msg", "argument_msg", "scheme_params",
+            ]
+            #expect(names(answer.json) == all)
+            let message = answer.json?["template_msg"]
+            let header: Set = [
+                "TP", "ME", "SID", "DID", "SNM", "SIC", "L", "VA", "VI", "VW", "VM", "FW", "RF",
+            ]
+            #expect(names(message?["P"]) == header)
+            #expect(names(message?["P"]?["L"]) == ["LPC", "LMO", "LCA", "LCI", "LCP", "LCM"])
+            #expect(names(message?["C"]) == content)
+            #expect(names(message?["C"]?["BUL"]?[0]) == ["BU", "L"])
+
+            let needed: Set = ["template_id", "template_msg", "warning_msg", "argument_msg"]
+            for (path, name, value) in [
+                ("validate", "template_id", "5"), ("scrap", "request_url", "https://a.example"),
+            ] {
+                let answer = try await Self.call(fixture, "\(Self.path)/\(path)", ["link_ver": "4.0", name: value])
+                #expect(names(answer.json).isSuperset(of: needed))
+                #expect(names(answer.json?["template_msg"]?["P"]) == header)
+                #expect(names(answer.json?["template_msg"]?["C"]) == ["TI"])
+            }
+        }
+    }
+
     @Test("A link to a domain that is not registered is dropped with a warning")
     func domains() async throws {
         var settings = KakaoSandboxSettings()
@@ -61,7 +115,9 @@ import Testing
                 ["link_ver": "4.0", "template_object": template]
             )
             #expect(answer.json?["warning_msg"]?["P.L.LMO"]?.string?.contains("DOMAIN_CHECK_PASS") == true)
-            #expect(answer.json?["template_msg"]?["P"]?["L"] == ["LPC": "https://example.com/a"])
+            let link = answer.json?["template_msg"]?["P"]?["L"]
+            #expect(link?["LPC"] == "https://example.com/a")
+            #expect(link?["LMO"] == nil)
         }
     }
 

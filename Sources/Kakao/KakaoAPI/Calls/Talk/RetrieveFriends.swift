@@ -66,6 +66,7 @@ package struct RetrieveFriends: KakaoCall {
         "talk_friends",
         [.get],
         "/v1/api/talk/friends",
+        aliases: ["/v1/friends"],
         .talk,
         [.userToken],
         "Lists the user's friends who use the app too.",

@@ -13,6 +13,8 @@ package struct AccessTokenInfo: KakaoCall {
         "access_token_info",
         [.get],
         "/v1/user/access_token_info",
+        // The check of a token that Kakao's SDKs make now and then.
+        aliases: ["/v1/user/check_access_token"],
         .user,
         [.userToken],
         "Returns the user and the app of an access token.",
