@@ -1,5 +1,6 @@
 import Glibc
 import JSON
+import KakaoSandbox
 import ServiceTesting
 import TestSupport
 import Testing

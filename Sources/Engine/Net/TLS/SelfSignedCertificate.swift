@@ -30,8 +30,8 @@ package struct SelfSignedCertificate: Sendable {
         X509_set_issuer_name(certificate, name)
         try Self.add(NID_basic_constraints, "critical,CA:TRUE", to: certificate)
         if hasAlternativeNames {
-            let names = try (["localhost", "127.0.0.1", "::1"] + names).map(Self.alternativeName)
-            try Self.add(NID_subject_alt_name, names.joined(separator: ","), to: certificate)
+            let all = try (["localhost", "127.0.0.1", "::1"] + names).map(Self.alternativeName)
+            try Self.add(NID_subject_alt_name, all.joined(separator: ","), to: certificate)
         }
         guard X509_sign(certificate, key, EVP_sha256()) > 0 else { throw TLSError("cannot sign the certificate") }
         self.certificate = try Self.pem { PEM_write_bio_X509($0, certificate) }
