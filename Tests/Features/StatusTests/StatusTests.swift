@@ -89,9 +89,9 @@ import Testing
             try await pool.write(
                 """
                 INSERT INTO message_receivers (message_id, position, state, due_at, reason)
-                SELECT id, 0, 'waiting', now() + interval '1 hour', 'sender_quota'
+                SELECT id, 0, 'waiting', now() + interval '1 hour',
+                    CASE WHEN id > '00000000-0000-7000-8000-000000000001' THEN 'sender_quota' END
                 FROM messages
-                WHERE id > '00000000-0000-7000-8000-000000000001'
                 """
             )
             var status: JSONValue?

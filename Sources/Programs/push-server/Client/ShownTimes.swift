@@ -88,7 +88,7 @@ extension ServerClient {
             zone = try await self.zone()
         } catch let failure as CallFailure where failure.kind == .refused {
             throw CommandFailure(
-                "The time zone of \(option) is unknown (\(failure.description)) Give the time as 2026-11-21T08:15:30Z."
+                "The time zone of \(option) is unknown: \(failure.description) Give the time as 2026-11-21T08:15:30Z."
             )
         }
         return try zone.date(local).rfc3339Seconds
