@@ -190,6 +190,7 @@ import Testing
             DeleteOldErasures(limit: 1),
             ReadReplication(),
             ReadTimeline(),
+            ListKakaoDevices(after: nil, limit: 1),
         ]
         let hours = AdvertisingHours().parameter(in: "Asia/Seoul")
         let pushes: [any PostgresStatement] = [
