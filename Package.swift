@@ -146,7 +146,10 @@ let package = Package(
         ),
 
         // Features.
-        target("Features/Keys", ["Endpoints", "Identity", "Postgres", "Runtime", "ServiceKit"]),
+        target(
+            "Features/Keys",
+            ["Endpoints", "HTTPServer", "Identity", "Postgres", "Runtime", "Schemas", "ServiceKit", httpTypes]
+        ),
         target(
             "Features/Accounts",
             [
@@ -351,6 +354,13 @@ let package = Package(
                 "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON",
                 "KakaoAPI", "KakaoRelay", "KakaoSandbox", "Locking", "Messages", "Net", "Postgres", "Runtime", "Server",
                 "ServiceKit", "ServiceTesting", "Settings", "Sharing", "TestSupport", httpTypes,
+            ]
+        ),
+        tests(
+            "Features/KeysTests",
+            [
+                "Endpoints", "HTTPClient", "Identity", "JSON", "Postgres", "Server", "ServiceTesting", "TestSupport",
+                httpTypes,
             ]
         ),
         tests(

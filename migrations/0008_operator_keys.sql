@@ -7,6 +7,14 @@ CREATE TABLE operator_keys (
     name                text        NOT NULL,
     scopes              text[]      NOT NULL,
     created_at          timestamptz NOT NULL DEFAULT now(),
+    -- The name of the key that created this one, or the user on the server's machine.
+    created_by          text,
+    -- The id of the key that created this one; zeros for the key in the settings, NULL for a command on the server's machine.
+    created_by_key      uuid,
+    -- The `Idempotency-Key` of the request that created the key, and the SHA-256 of the request. The response, which has the
+    -- key, is not stored.
+    idempotency_key     text,
+    request_sha256      bytea       CHECK ((request_sha256 IS NULL) = (idempotency_key IS NULL)),
     expires_at          timestamptz,
     revoked_at          timestamptz,
     -- The time of the last use, to about a minute; NULL for never.
@@ -14,3 +22,5 @@ CREATE TABLE operator_keys (
 );
 
 CREATE UNIQUE INDEX operator_keys_id ON operator_keys (id);
+
+CREATE UNIQUE INDEX operator_keys_request ON operator_keys (created_by_key, idempotency_key) WHERE idempotency_key IS NOT NULL;

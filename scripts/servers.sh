@@ -216,7 +216,10 @@ url() {
 start_dev() {
     start dev "$programs/push-server" dev --port 0 --directory "$work/dev"
     wait_for dev test -f "$work/dev/dev.env"
-    # shellcheck disable=SC1091
-    . "$work/dev/dev.env"
-    export SERVER_URL PUBLIC_URL SANDBOX_URL SANDBOX_CERTIFICATE OPERATOR_KEY KAKAO_ADMIN_KEY DATABASE_URL
+    # The settings in the file would reach the servers that a script starts beside this one.
+    local name
+    for name in SERVER_URL PUBLIC_URL SANDBOX_URL SANDBOX_CERTIFICATE OPERATOR_KEY KAKAO_ADMIN_KEY DATABASE_URL; do
+        # shellcheck disable=SC1091
+        export "$name=$(. "$work/dev/dev.env" && printf %s "${!name}")"
+    done
 }

@@ -8,15 +8,25 @@ package struct DevServer {
     /// The variables of `dev.env`.
     package let variables: [String: String]
 
-    /// Starts a development server on a free port.
-    package static func process(in folder: String) async throws -> RunningProgram {
-        let environment = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "", "LOG_LEVEL": "notice"]
-        return try await .start(["dev", "--port", "0", "--directory", folder], environment: environment)
+    /// Starts a development server, on a free port unless the options name one.
+    package static func process(
+        in folder: String,
+        _ options: [String] = [],
+        environment: [String: String] = [:]
+    ) async throws -> RunningProgram {
+        let own = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "", "LOG_LEVEL": "notice"]
+        let arguments = ["dev", "--port", "0", "--directory", folder] + options
+        return try await .start(arguments, environment: own.merging(environment) { $1 })
     }
 
     /// Runs `body` with a development server, which has ended afterwards.
-    package static func with(in folder: String, _ body: (DevServer) async throws -> Void) async throws {
-        let process = try await process(in: folder)
+    package static func with(
+        in folder: String,
+        _ options: [String] = [],
+        environment: [String: String] = [:],
+        _ body: (DevServer) async throws -> Void
+    ) async throws {
+        let process = try await process(in: folder, options, environment: environment)
         try await process.whileRunning {
             // The server makes a cluster of PostgreSQL first, which takes as long as the machine needs.
             var file: Data?
@@ -26,8 +36,8 @@ package struct DevServer {
                 file = FileManager.default.contents(atPath: "\(folder)/dev.env")
             }
             let lines = String(decoding: file ?? Data(), as: UTF8.self).split(separator: "\n")
-            let pairs = lines.map { line in
-                let parts = line.split(separator: "=", maxSplits: 1)
+            let pairs = lines.filter { $0.hasPrefix("export ") }.map { line in
+                let parts = line.dropFirst("export ".count).split(separator: "=", maxSplits: 1)
                 return (String(parts[0]), String(parts[1].dropFirst().dropLast()))
             }
             try await body(DevServer(process: process, variables: Dictionary(uniqueKeysWithValues: pairs)))

@@ -1,6 +1,7 @@
 import Dispatch
 import EventLoop
 import Glibc
+import HTTPTypes
 import TestSupport
 
 /// An upload whose bytes a test sends in pieces, partly, or with pauses.
@@ -26,8 +27,9 @@ package final class RawUpload: Sendable {
             "\(method) \(path) HTTP/1.1", "Host: test", "Authorization: \(api.authorization ?? "")",
             "Content-Type: \(type)", "Content-Length: \(length)", "Connection: close",
         ]
+        let fields = api.headerFields.map { "\($0.name.rawName): \($0.value)" }
         let end = asksFirst ? ["Expect: 100-continue", "", ""] : ["", ""]
-        try send(Array((head + end).joined(separator: "\r\n").utf8))
+        try send(Array((head + fields + end).joined(separator: "\r\n").utf8))
     }
 
     deinit {

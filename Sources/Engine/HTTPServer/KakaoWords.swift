@@ -2,7 +2,7 @@ import HTTPTypes
 
 /// The numbers and words by which callers of Kakao's API know the errors that the server makes itself (Kakao, "REST API: Response
 /// code"). `docs/errors.md` lists them.
-enum KakaoWords {
+package enum KakaoWords {
     /// Returns the number that a client written for Kakao's API expects with a status.
     static func code(of status: HTTPResponse.Status) -> Int {
         switch status.code {
@@ -17,7 +17,7 @@ enum KakaoWords {
     }
 
     /// Returns Kakao's words for a code; `nil` if they are not known, or differ from case to case.
-    static func message(of code: Int) -> String? {
+    package static func message(of code: Int) -> String? {
         switch code {
         case -1: "internal server error!"
         case -5: "permission denied"

@@ -41,13 +41,19 @@ extension DeviceRegistrar {
 
     /// Compares the devices of a user with Kakao's list, and marks those that differ as pending.
     ///
-    /// - Parameter record: The record for the audit log.
+    /// - Parameters:
+    ///   - isDryRun: Whether to change nothing.
+    ///   - record: The record for the audit log.
     /// - Throws: ``Problem`` if Kakao does not list the tokens; ``PostgresError``.
-    func reconcileDevices(ofUser userID: Int64, recording record: AuditRecord?) async throws -> [DeviceDifference] {
+    func reconcileDevices(
+        ofUser userID: Int64,
+        isDryRun: Bool,
+        recording record: AuditRecord?
+    ) async throws -> [DeviceDifference] {
         let listed = try await tokensAtKakao(ofUsers: [userID])
-        let reconciliation = ReconcileDevices(userID: userID, listed: listed)
+        let reconciliation = ReconcileDevices(userID: userID, listed: listed, isDryRun: isDryRun)
         let differences = try await store.pool.write(reconciliation, recording: record)
-        if !differences.isEmpty { signal.send() }
+        if !isDryRun, !differences.isEmpty { signal.send() }
         return differences
     }
 

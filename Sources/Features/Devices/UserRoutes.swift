@@ -57,6 +57,11 @@ struct UserRoutes: RouteCollection {
         return isDone ? Response(.noContent) : .pending
     }
 
+    private static let dryRun = Field.flag(
+        "dry_run",
+        "Whether to only show the differences. Nothing is changed here or at Kakao."
+    )
+
     private static let reconciling = Operation(
         "reconcileUser",
         .post,
@@ -64,8 +69,9 @@ struct UserRoutes: RouteCollection {
         .operator(.devices),
         "Compares the devices of a user with Kakao's list, and resolves the differences.",
         path: [userID],
+        body: .fields([dryRun]),
         answers: [
-            .json(.ok, Reconciliation.shape, "Nothing differs."),
+            .json(.ok, Reconciliation.shape, "Nothing differs, or the result of a dry run."),
             .json(.accepted, Reconciliation.shape, "The differences, which are being resolved."),
         ],
         problems: [.kakaoUnavailable, .badGateway, .serverRefused],
@@ -74,16 +80,20 @@ struct UserRoutes: RouteCollection {
     )
 
     /// Reconciles the devices of a user with Kakao's list. Responds 200 if nothing differs, or 202 with the
-    /// differences, which are being resolved.
+    /// differences, which are being resolved. A dry run responds 200 with the differences, which remain.
     @Sendable private func reconcile(_ call: Call) async throws -> Response {
         let userID = try call[Self.userID]
+        let isDryRun = try call[Self.dryRun]
+        let subject = AuditSubject.user(userID, object: isDryRun ? Self.dryRun.name : nil)
         let differences = try await registrar.reconcileDevices(
             ofUser: userID,
-            recording: call.auditRecord(of: .user(userID))
+            isDryRun: isDryRun,
+            recording: call.auditRecord(of: subject)
         )
+        let result = Reconciliation(userID: userID, isDryRun: isDryRun, differences: differences)
         return .json(
-            Reconciliation.shape.json(Reconciliation(userID: userID, differences: differences)),
-            status: differences.isEmpty ? .ok : .accepted
+            Reconciliation.shape.json(result),
+            status: isDryRun || differences.isEmpty ? .ok : .accepted
         )
     }
 }
@@ -91,12 +101,14 @@ struct UserRoutes: RouteCollection {
 /// The result of a comparison with Kakao's list of devices.
 private struct Reconciliation: Sendable {
     let userID: Int64
+    let isDryRun: Bool
     let differences: [DeviceDifference]
 
     static let shape = Shape<Reconciliation>(
         "Reconciliation",
         [
             .member("user_id", .userID, "The user.", \.userID),
+            .member("dry_run", .boolean, "Whether nothing was changed.", \.isDryRun),
             .array("differences", DeviceDifference.shape.kind, "The devices that differ.", \.differences),
         ]
     )

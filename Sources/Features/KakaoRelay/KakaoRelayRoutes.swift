@@ -26,10 +26,14 @@ struct KakaoRelayRoutes: RouteCollection {
 
     let settings: RelaySettings
     let kakao: KakaoClient
+    /// The client for callers with one of the app's own keys.
+    let kakaoForApps: KakaoClient
     let audit: AuditLog
     let images: ImageSettings
     /// The limit of concurrent uploads, whose files are in memory.
     let uploads: ConcurrencyLimit
+    /// That of callers with one of the app's own keys.
+    let appUploads: ConcurrencyLimit
     /// The access tokens of users, for calls of operators that Kakao accepts only with the user's token.
     let tokens: any UserTokenSource
     /// The quotas of KakaoTalk messages.
@@ -130,17 +134,14 @@ struct KakaoRelayRoutes: RouteCollection {
             if operation.isPaged { response.body = PageAddresses.replacing(in: response.body, publicURL()) }
             return Response(relaying: response)
         } catch let error as KakaoError {
-            throw Problem(error, about: "the call", isIdempotent: operation.isIdempotent, keepsStatus: true) { scopes in
-                target.userID.flatMap { consentURL($0, scopes) }
-            }
+            throw problem(error, of: target, isIdempotent: operation.isIdempotent)
         } catch var problem as Problem where problem.kind == ProblemKind.accountLoginRequired.name {
             problem.setConsentURL(target.userID.flatMap { consentURL($0, []) })
             throw problem
         }
     }
 
-    /// Makes a call. A message is counted against the day's quotas before it is sent, and no longer if Kakao has certainly not
-    /// counted it.
+    /// Makes a call; a message within the quotas of the day.
     ///
     /// - Throws: ``KakaoError``, ``Problem``
     private func send<Request: KakaoCall>(
@@ -153,18 +154,24 @@ struct KakaoRelayRoutes: RouteCollection {
             return try await send(request, of: target, uploads)
         }
         // The caller may disconnect after the message was sent.
-        return try await call.request.uninterrupted {
-            let reservation = try await reservations.reserve(message.messageReceivers, from: sender)
-            do {
-                let response = try await send(request, of: target, uploads)
-                try? await reservations.release(message.unreached(inBody: response.body), of: reservation)
-                return response
-            } catch {
-                if (error as? KakaoError)?.hasUnknownOutcome != true {
-                    try? await reservations.release(message.messageReceivers ?? [nil], of: reservation)
-                }
-                throw error
-            }
+        return try await call.request.uninterrupted { try await send(message, from: sender, of: target) }
+    }
+
+    private func send(
+        _ message: some MessageCall,
+        from sender: Int64,
+        of target: Target
+    ) async throws -> HTTPClientResponse {
+        try await MessageRelay(reservations: reservations).send(message, from: sender) { message in
+            try await send(message, of: target, [])
+        } problem: { error in
+            problem(error, of: target, isIdempotent: false)
+        }
+    }
+
+    private func problem(_ error: KakaoError, of target: Target, isIdempotent: Bool) -> Problem {
+        Problem(error, about: "the call", isIdempotent: isIdempotent, keepsStatus: true) { scopes in
+            target.userID.flatMap { consentURL($0, scopes) }
         }
     }
 
@@ -179,6 +186,8 @@ struct KakaoRelayRoutes: RouteCollection {
         switch target {
         case .known(let credential, _):
             return try await kakao.relay(request, as: credential, uploads: uploads)
+        case .app(let key):
+            return try await kakaoForApps.relay(request, as: .appKeyOfCaller(key), uploads: uploads)
         case .account(let userID):
             let token = try await tokens.accessToken(of: userID, replacing: nil)
             do throws(KakaoError) {
@@ -211,6 +220,7 @@ struct KakaoRelayRoutes: RouteCollection {
     ) async throws -> Response {
         try requireEnabled(operation.family)
         let limits = operation.family == .story ? settings.storyFileLimits : images.fileLimits
+        let uploads = call.caller.app == nil ? uploads : appUploads
         return try await uploads.run(on: call.request.loop) {
             var call = call
             let files = try await call.files(in: body, limits)
@@ -227,16 +237,20 @@ struct KakaoRelayRoutes: RouteCollection {
         case known(KakaoCredential, userID: Int64?)
         /// A user, with the access token of the user's account.
         case account(Int64)
+        /// The app, with the key and the header field `KA` of a phone or a page.
+        case app(KakaoAppKey)
 
         var userID: Int64? {
             switch self {
             case .known(_, let userID): userID
             case .account(let userID): userID
+            case .app: nil
             }
         }
     }
 
     private static func target<KakaoCall>(of call: Call, _ operation: KakaoOperation<KakaoCall>) throws -> Target {
+        if let app = call.caller.app { return .app(KakaoAppKey(key: KakaoKey(app.key), ka: app.agent)) }
         if operation.needsAppKey { return .known(.appKey, userID: nil) }
         guard operation.isOfUser else { return .known(.adminKey, userID: nil) }
         let target = try call.kakaoTarget()
@@ -253,6 +267,13 @@ struct KakaoRelayRoutes: RouteCollection {
         Kind<String>.text(oneOf: ["off"]),
         "`off` sends a template even if the linter expects Kakao to reject it."
     )
+}
+
+extension Caller {
+    /// The phone or page that calls with one of the app's own keys; `nil` for other callers.
+    fileprivate var app: AppCaller? {
+        if case .app(let app) = self { app } else { nil }
+    }
 }
 
 extension KakaoCall {
@@ -279,6 +300,10 @@ extension KakaoOperation {
     /// Whether Kakao accepts the call only with the app key that its SDKs have.
     fileprivate var needsAppKey: Bool { credentials == [.appKey] }
 
+    /// Whether phones and pages may make the call with one of the app's own keys. Since these are public, nothing is deleted with
+    /// them.
+    fileprivate var admitsAppKeys: Bool { needsAppKey && !methods.contains(.delete) }
+
     /// Whether the call concerns one user, rather than the app.
     fileprivate var isOfUser: Bool { credentials.contains(.userToken) || credentials.contains(.adminKeyForUser) }
 
@@ -290,6 +315,7 @@ extension KakaoOperation {
             case .talk, .story: .talk
             case .sharing: .sharing
             }
+        if admitsAppKeys { return .appKey(scope) }
         return credentials.contains(.userToken)
             ? .kakaoUser(scope, admitsUnlinked: admitsUnlinked) : .operator(scope)
     }

@@ -18,6 +18,8 @@ package struct RelayFeature: Feature {
     private let accounts: AccountFeature
     private let messages: MessageFeature
     private let sharing: SharingFeature
+    /// The limit of concurrent uploads with the app's own keys, so that strangers do not take the places of operators.
+    private let appUploads = ConcurrencyLimit(2)
 
     package init(
         _ server: ServerContext,
@@ -38,9 +40,11 @@ package struct RelayFeature: Feature {
             KakaoRelayRoutes(
                 settings: settings,
                 kakao: loop.kakao(.requests),
+                kakaoForApps: loop.kakao(.appKeys),
                 audit: loop.audit,
                 images: sharing.imageSettings,
                 uploads: sharing.imageUploads,
+                appUploads: appUploads,
                 tokens: accounts.tokens(loop),
                 reservations: messages.reservations(loop),
                 consentURL: accounts.consentURL,

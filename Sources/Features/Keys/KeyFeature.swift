@@ -4,9 +4,9 @@ package import Postgres
 package import Runtime
 package import ServiceKit
 
-/// The invalidation of cached users' tokens that were revoked.
+/// The keys of operators, and the invalidation of cached users' tokens that were revoked.
 package struct KeyFeature: Feature {
-    package static let collections: [any RouteCollection.Type] = []
+    package static let collections: [any RouteCollection.Type] = [KeyRoutes.self]
 
     private let users: UserCredentials
 
@@ -15,7 +15,9 @@ package struct KeyFeature: Feature {
         server.lifecycle.register { _ in TokenUserObserver() }
     }
 
-    package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {}
+    package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
+        routes.add(KeyRoutes(store: OperatorKeyStore(pool: loop.pool)))
+    }
 
     package var channels: [String] { [KakaoAccessTokens.channel] }
 

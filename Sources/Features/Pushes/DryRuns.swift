@@ -42,6 +42,7 @@ struct DryRuns: Sendable {
         )
         return DryRun(
             preview: preview,
+            kind: push.kind,
             shown: push.preview,
             needsApproval: push.approvalAboveUsers.map { preview.sent > $0 } ?? false,
             lastTestedAt: try await pushes.lastTest(of: push.message),
@@ -127,7 +128,8 @@ struct DryRuns: Sendable {
     /// Returns the requests to Kakao for batches, without secrets.
     private func requests(_ push: NewPush, to batches: [[Int64]]) -> [HTTPClientRequest] {
         let version = server.kakao.pushVersion
-        let rendered = push.message.rendered(for: version, returnURL: server.returnURL.withLock { $0 })
+        let shown = PushMessage(push.message.object.maskingPushTokens, version: push.message.version)
+        let rendered = shown.rendered(for: version, returnURL: server.returnURL.withLock { $0 })
         let masked = server.mask.masked(String(decoding: rendered, as: UTF8.self))
         let message = EncodedPushMessage(Array(masked.utf8))
         return batches.map { userIDs in
@@ -166,6 +168,7 @@ struct SendingPace: Sendable {
 /// The result of a dry run.
 struct DryRun: Sendable {
     let preview: PreparationStore.Preview
+    let kind: PushKind?
     /// What phones would show.
     let shown: PushPreview
     /// Whether the push would wait for an approval.
@@ -202,6 +205,7 @@ struct DryRun: Sendable {
                 "The pushes in `except` that the push would wait for. The numbers do not leave out all of their users yet.",
                 \.waitsFor
             ),
+            .nullable("kind", Kind<PushKind>.choice, "Whether the push is advertising.", \.kind),
             .array(
                 "phones",
                 PhoneView.shape.kind,

@@ -40,16 +40,17 @@ extension PushMessage {
     /// - Parameters:
     ///   - version: The version of Kakao's API. The member for Android is renamed if the message has the format of the
     ///     other version.
-    ///   - returnURL: The URL to which Kakao reports failed tokens. It is added to the member for Android, unless that
-    ///     has a `return_url` already.
+    ///   - returnURL: The URL to which Kakao reports failed tokens. It is added to each member for which Kakao documents
+    ///     one, unless that has a `return_url` already.
     func rendered(for version: PushVersion, returnURL: String?) -> [UInt8] {
         guard version != self.version || returnURL != nil, let value = try? JSONValue(parsing: Array(text.utf8)),
             var message = value.object
         else { return Array(text.utf8) }
         message.rename(self.version.androidMember, to: version.androidMember)
-        if let returnURL, var android = message[version.androidMember]?.object, android["return_url"] == nil {
-            android["return_url"] = .string(returnURL)
-            message[version.androidMember] = .object(android)
+        for member in version.membersWithReturnURL {
+            guard let returnURL, var part = message[member]?.object, part["return_url"] == nil else { continue }
+            part["return_url"] = .string(returnURL)
+            message[member] = .object(part)
         }
         return JSONValue.object(message).bytes()
     }

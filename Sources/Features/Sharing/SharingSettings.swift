@@ -74,7 +74,7 @@ package struct SharingSettings: SettingsGroup {
             "sharing.app_key_calls",
             \.makesAppKeyCalls,
             .boolean,
-            "whether the server validates templates and keeps images at Kakao with the app's native app key (or JavaScript key) as Kakao's SDKs do, which Kakao does not offer to servers; needs `sharing.ka_header` ([relay](relay.md#calls-with-an-app-key))"
+            "whether the server validates templates and keeps images at Kakao with the app's native app key (or JavaScript key) as Kakao's SDKs do, which Kakao does not offer to servers, and relays such calls of phones and pages with these keys; needs `sharing.ka_header` ([relay](relay.md#calls-with-an-app-key))"
         ),
         Setting(
             "sharing.ka_header",
@@ -82,6 +82,20 @@ package struct SharingSettings: SettingsGroup {
             optional: .text,
             example: "sdk/2.27.3 sdk_type/swift os/ios-17.0 lang/ko-KR device/iPhone origin/com.example.app",
             "the header field `KA` of these calls. Kakao compares its `origin` with the platforms of the app"
+        ),
+        Setting(
+            "sharing.app_key_calls_per_day_per_network",
+            \.appKeyCallsPerDayPerNetwork,
+            .integer(1...1_000_000),
+            reloadable: true,
+            "calls of phones and pages with the app's own keys in a day, from each IPv4 address or IPv6 /64, beyond which the response is 429 ([rate limits](#rate-limits))"
+        ),
+        Setting(
+            "sharing.app_key_calls_per_minute",
+            \.appKeyCallsPerMinute,
+            .integer(1...1_000_000),
+            reloadable: true,
+            "such calls of all networks together in a minute, so that strangers, who know these keys, cannot use up Kakao's quotas"
         ),
     ]
 

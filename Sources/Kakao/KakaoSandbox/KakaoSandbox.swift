@@ -119,7 +119,7 @@ package final class KakaoSandbox: Sendable {
         let application = Application(router: router, middleware: middleware, logger: logger)
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }
         port = server.port
-        url = "\(settings.tls ? "https" : "http")://\(Self.reachable(settings.host)):\(server.port)"
+        url = "\(settings.tls ? "https" : "http")://\(Self.urlHost(settings)):\(server.port)"
         loginControl.issuer.withLock { [url] in $0 = url }
     }
 
@@ -129,7 +129,9 @@ package final class KakaoSandbox: Sendable {
         _ settings: KakaoSandboxSettings
     ) throws -> [UInt8]? {
         guard settings.tls else { return nil }
-        let made = try SelfSignedCertificate()
+        var names = [Self.emulatorHost] + [settings.name].compactMap(\.self)
+        if SocketAddress(settings.host)?.isWildcard == false { names.append(settings.host) }
+        let made = try SelfSignedCertificate(names: names)
         serverSettings.tls = try TLSContext(certificateChain: made.certificate, privateKey: made.privateKey)
         if let file = settings.certificateFile {
             // Atomically, so that a process that waits for the file never reads a partial one.
@@ -138,13 +140,15 @@ package final class KakaoSandbox: Sendable {
         return made.certificate
     }
 
+    /// The address by which Android's emulator reaches the machine that it runs on.
+    private static let emulatorHost = "10.0.2.2"
+
     /// Returns the host as it is written in a URL. A wildcard address becomes the loopback address.
-    private static func reachable(_ host: String) -> String {
-        switch host {
-        case "0.0.0.0": "127.0.0.1"
-        case "::": "[::1]"
-        default: host.contains(":") ? "[\(host)]" : host
-        }
+    private static func urlHost(_ settings: KakaoSandboxSettings) -> String {
+        let host = settings.name ?? settings.host
+        guard let address = SocketAddress(host) else { return host }
+        guard !address.isWildcard else { return address.isV6 ? "[::1]" : "127.0.0.1" }
+        return address.isV6 ? "[\(host)]" : host
     }
 
     /// Begins to accept connections.

@@ -3,6 +3,8 @@ package struct KakaoSandboxSettings: Sendable {
     /// A numeric address: `127.0.0.1`, `0.0.0.0`, `::1`, `::`. Any client that can connect may use `/sandbox/*`, so do
     /// not expose it.
     package var host = "127.0.0.1"
+    /// The host name or the numeric address in the sandbox's URL, by which its clients reach it; `nil` for that of ``host``.
+    package var name: String?
     /// The port. For 0 the kernel chooses one, which is ``KakaoSandbox/port``.
     package var port = 0
     /// The Admin key that callers must present, and that the sandbox sends in its callbacks.
@@ -39,7 +41,8 @@ package struct KakaoSandboxSettings: Sendable {
     package var talk = TalkSettings()
     /// The number of messages of KakaoTalk that are kept in full. Older ones are only counted.
     package var maximumMessages = 300_000
-    /// Whether to serve HTTPS, with a self-signed certificate for `localhost`, `127.0.0.1` and `::1`.
+    /// Whether to serve HTTPS, with a self-signed certificate for `localhost`, `127.0.0.1`, `::1`, ``host``, ``name``, and the
+    /// address that Android's emulator has for this machine.
     package var tls = false
     /// The file to which that certificate is written as PEM, so that a client can trust it and nothing else.
     package var certificateFile: String?

@@ -22,6 +22,9 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
     @Option(help: "The numeric address to listen on. Any client that can connect may control the sandbox.")
     var host = "127.0.0.1"
 
+    @Option(help: "The host name or address by which clients reach the sandbox, in its URL. (default: that of --host)")
+    var name: String?
+
     @Option(help: "The port to listen on; 0 for any free port.")
     var port: UInt16 = 9090
 
@@ -31,7 +34,12 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
     @Option(help: "The id of the app that the Admin key belongs to.")
     var appID = 123_456
 
-    @Flag(help: "Serve HTTPS with a self-signed certificate for localhost, 127.0.0.1 and ::1.")
+    @Flag(
+        help: """
+            Serve HTTPS with a self-signed certificate for localhost, 127.0.0.1, ::1, 10.0.2.2 (this machine in Android's \
+            emulator), and the addresses of --host and --name.
+            """
+    )
     var tls = false
 
     @Option(help: "The file to write that certificate to, so that clients can trust it. Requires --tls.")
@@ -97,6 +105,7 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
     private var settings: KakaoSandboxSettings {
         var settings = KakaoSandboxSettings()
         settings.host = host
+        settings.name = name
         settings.port = Int(port)
         // The environment is an alternative, because a key on the command line is visible to all users of the machine.
         settings.adminKey =

@@ -14,7 +14,10 @@ struct KeysCommand: AsyncParsableCommand {
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create an operator key. It is shown only once.",
-            discussion: "The key itself is not stored. If it is lost, revoke it and create another one."
+            discussion: """
+                The key itself is not stored. If it is lost, revoke it and create another one. docs/keys.md lists the scopes of \
+                each role.
+                """
         )
 
         @OptionGroup var options: SettingsOptions
@@ -22,14 +25,20 @@ struct KeysCommand: AsyncParsableCommand {
         @Option(help: "The name of the key, such as its owner's.")
         var name: String
 
-        @Option(help: "A scope: \(scopeNames). Repeat the option for several.", transform: parseScope)
-        var scope: [Scope]
+        @Option(help: "A named set of scopes: \(roleNames).", transform: parseRole)
+        var role: OperatorRole?
+
+        @Option(
+            help: "Scopes, separated by commas, in addition to those of the role: \(scopeNames).",
+            transform: parseScopes
+        )
+        var scope: [[Scope]] = []
 
         @Option(help: "The number of days until the key expires. (default: it never expires)")
         var days: UInt16?
 
         func validate() throws {
-            guard !scope.isEmpty else { throw ValidationError("A key needs at least one --scope.") }
+            guard role != nil || !scope.isEmpty else { throw ValidationError("A key needs --role or --scope.") }
             guard (1...100).contains(name.count) else { throw ValidationError("--name must have 1 to 100 characters.") }
             guard days != 0 else { throw ValidationError("--days must be at least 1.") }
         }
@@ -38,7 +47,8 @@ struct KeysCommand: AsyncParsableCommand {
         func run() async throws {
             try await withKeyStore(options) { store in
                 let expiresAt = days.map { Date() + Double($0) * 86_400 }
-                print(try await store.create(name: name, scopes: Set(scope), expiresAt: expiresAt))
+                let scopes = (role?.scopes ?? []).union(scope.joined())
+                print(try await store.create(name: name, scopes: scopes, expiresAt: expiresAt))
             }
         }
     }
@@ -51,7 +61,7 @@ struct KeysCommand: AsyncParsableCommand {
         @concurrent
         func run() async throws {
             try await withKeyStore(options) { store in
-                let head = ["id", "name", "scopes", "created", "last used", "validity"]
+                let head = ["id", "name", "scopes", "created", "created by", "last used", "validity"]
                 let rows = [head] + (try await store.list()).map(Self.row)
                 Terminal.writeTable(rows)
             }
@@ -61,7 +71,8 @@ struct KeysCommand: AsyncParsableCommand {
             let scopes = key.scopes.map(\.rawValue).sorted().joined(separator: ",")
             let made = key.createdAt.ISO8601Format()
             let lastUsed = key.lastUsedAt?.ISO8601Format() ?? "never"
-            return [key.id.lowercased, Text.printable(key.name), scopes, made, lastUsed, standing(key)]
+            let creator = Text.printable(key.createdBy ?? "")
+            return [key.id.lowercased, Text.printable(key.name), scopes, made, creator, lastUsed, standing(key)]
         }
 
         private static func standing(_ key: OperatorKey) -> String {
@@ -104,12 +115,22 @@ struct KeysCommand: AsyncParsableCommand {
 }
 
 private let scopeNames = Scope.allCases.map(\.rawValue).joined(separator: ", ")
+private let roleNames = OperatorRole.allCases.map(\.rawValue).joined(separator: ", ")
 
-private func parseScope(_ text: String) throws -> Scope {
-    guard let scope = Scope(rawValue: text) else {
-        throw ValidationError("Unknown scope \(text). Allowed: \(scopeNames).")
+private func parseScopes(_ text: String) throws -> [Scope] {
+    try text.split(separator: ",", omittingEmptySubsequences: false).map { name in
+        guard let scope = Scope(rawValue: String(name)) else {
+            throw ValidationError("Unknown scope \(name). Allowed: \(scopeNames).")
+        }
+        return scope
     }
-    return scope
+}
+
+private func parseRole(_ text: String) throws -> OperatorRole {
+    guard let role = OperatorRole(rawValue: text) else {
+        throw ValidationError("Unknown role \(text). Allowed: \(roleNames).")
+    }
+    return role
 }
 
 private func parseID(_ text: String) throws -> UUID {

@@ -53,21 +53,7 @@ struct SettingsOptions: ParsableArguments {
             let settings = try load()
             let sink = LogSink()
             defer { sink.flush() }
-            let loops = try EventLoopGroup(count: 1)
-            defer { loops.shutdown() }
-            let pool = PostgresPool(
-                settings: try PostgresSettings(url: settings.databaseURL.revealed),
-                loop: loops.loops[0],
-                logger: settings.logger(sink)
-            )
-            pool.start()
-            do {
-                try await body(settings, pool)
-            } catch {
-                await pool.shutdown()
-                throw error
-            }
-            await pool.shutdown()
+            try await settings.withDatabase(logger: settings.logger(sink)) { pool, _ in try await body(settings, pool) }
         }
     }
 }
@@ -78,11 +64,13 @@ enum Executable {
         (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
     }
 
-    /// Returns the path of another program of this package, which is in the same folder.
-    static func sibling(_ name: String) -> String {
-        let folder = path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
-        return "\(folder)/\(name)"
+    /// The folder of the programs of this package.
+    static var folder: String {
+        path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
     }
+
+    /// Returns the path of another program of this package, which is in the same folder.
+    static func sibling(_ name: String) -> String { "\(folder)/\(name)" }
 }
 
 extension Settings {
@@ -90,6 +78,22 @@ extension Settings {
     func logger(_ sink: LogSink) -> Logger {
         sink.level = logLevel
         return Logger(label: "push-server") { _ in LineLogHandler(sink: sink, format: logFormat) }
+    }
+
+    /// Runs `body` with connections to the database and their event loop, which both end with it.
+    func withDatabase(logger: Logger, _ body: (PostgresPool, EventLoop) async throws -> Void) async throws {
+        let loops = try EventLoopGroup(count: 1)
+        defer { loops.shutdown() }
+        let loop = loops.loops[0]
+        let pool = PostgresPool(settings: try PostgresSettings(url: databaseURL.revealed), loop: loop, logger: logger)
+        pool.start()
+        do {
+            try await body(pool, loop)
+        } catch {
+            await pool.shutdown()
+            throw error
+        }
+        await pool.shutdown()
     }
 }
 

@@ -41,8 +41,13 @@ extension Settings {
         switch publicURL {
         case nil: nil
         case .given(let url): url
-        case .own: "\(http.tls == nil && certificateFile == nil ? "http" : "https")://\(http.host):\(port)"
+        case .own(let host): url(host: host, port: port)
         }
+    }
+
+    /// Returns the URL of the server at a host, as it is written in a URL, and a port.
+    package func url(host: String, port: Int) -> String {
+        "\(http.tls == nil && certificateFile == nil ? "http" : "https")://\(host):\(port)"
     }
 
     /// Returns the URL at which Kakao reports failed tokens; `nil` if Kakao cannot reach the server.

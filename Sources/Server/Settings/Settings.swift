@@ -61,8 +61,8 @@ package struct Settings: SettingsGroup {
     /// The URL at which Kakao reaches the server.
     package enum PublicURL: Sendable {
         case given(String)
-        /// The address that the server listens on, for a sandbox on the same machine.
-        case own
+        /// The port that the server listens on, at a host as it is written in a URL: for a sandbox.
+        case own(host: String)
     }
 
     /// The defaults, without the settings that every server needs.
@@ -156,6 +156,11 @@ extension Settings {
         JournalSettings.settings.map { $0.of(\.journal) },
         log,
     ].flatMap(\.self)
+
+    /// The environment variables of all settings, with those that name the files of secrets.
+    package static var environmentNames: [String] {
+        all.flatMap { [$0.environmentName] + ($0.isSecret ? ["\($0.environmentName)_FILE"] : []) }
+    }
 
     package static let settings: [Setting<Settings>] = [
         Setting(

@@ -22,6 +22,9 @@ package enum Access: Sendable, Equatable {
     /// Their requests are limited as those of ``device``. `admitsUnlinked` says whether a user may call who is not linked to the
     /// app yet: ``Caller/unlinkedUser``.
     case kakaoUser(Scope, admitsUnlinked: Bool = false)
+    /// Operators whose key has this scope; and phones and pages with one of the app's own keys and the header field `KA`, if the
+    /// settings admit them. These keys are public, so that the authorization limits the requests of each network and of all.
+    case appKey(Scope)
     /// Kakao, authenticated by the Admin key.
     case kakao
     /// Kakao, authenticated by the feedback secret in the path: the parameter `{secret}`.
@@ -34,7 +37,7 @@ package enum Access: Sendable, Equatable {
     /// operations with such an access, and admits these callers only.
     package var isPublic: Bool {
         switch self {
-        case .anyone, .device, .kakaoUser, .kakao, .kakaoAddress: true
+        case .anyone, .device, .kakaoUser, .appKey, .kakao, .kakaoAddress: true
         case .operatorPort, .operator, .operatorWithAny, .monitoring: false
         }
     }
@@ -44,7 +47,7 @@ package enum Access: Sendable, Equatable {
         switch self {
         case .device, .kakaoUser(_, admitsUnlinked: false): true
         case .kakaoUser(_, admitsUnlinked: true): false
-        case .anyone, .operatorPort, .operator, .operatorWithAny, .monitoring, .kakao, .kakaoAddress: false
+        case .anyone, .operatorPort, .operator, .operatorWithAny, .monitoring, .appKey, .kakao, .kakaoAddress: false
         }
     }
 
@@ -52,7 +55,7 @@ package enum Access: Sendable, Equatable {
     package var openLimit: OpenLimit? {
         switch self {
         case .anyone(let limit), .operatorPort(let limit): limit
-        case .operator, .operatorWithAny, .monitoring, .device, .kakaoUser, .kakao, .kakaoAddress: nil
+        case .operator, .operatorWithAny, .monitoring, .device, .kakaoUser, .appKey, .kakao, .kakaoAddress: nil
         }
     }
 }
@@ -85,6 +88,8 @@ package enum Caller: Principal, Equatable {
     /// A user who has logged in to the app and is not linked to it, since the app links its users when they sign up. Kakao
     /// has no id of the user, who may sign up, and end the login.
     case unlinkedUser
+    /// A phone or a page, with one of the app's own keys.
+    case app(AppCaller)
     case kakao
 }
 
@@ -113,6 +118,19 @@ package struct KeyIdentity: Sendable, Equatable {
         self.id = id
         self.name = name
         self.digest = digest
+    }
+}
+
+/// A phone or a page that calls with one of the app's own keys.
+package struct AppCaller: Sendable, Equatable {
+    /// The native app key or the JavaScript key, which is public.
+    package let key: String
+    /// The header field `KA`, in which Kakao's SDKs describe themselves and the app.
+    package let agent: String
+
+    package init(key: String, agent: String) {
+        self.key = key
+        self.agent = agent
     }
 }
 

@@ -1,5 +1,4 @@
 package import HTTPServer
-import HTTPTypes
 
 /// The reason why a credential is not accepted. Callers get one text for all of them; the access log, a metric and, if
 /// `identity.explain_rejections` is set, the problem's detail name the reason. `docs/errors.md` lists all with their remedies.
@@ -25,6 +24,8 @@ package enum CredentialRejection: String, Error, Sendable, CaseIterable {
     case adminKey = "admin-key"
     /// Another key of the app at Kakao was sent in place of an operator key.
     case appKey = "app-key"
+    /// A call with an app key has no header field `KA`, or an invalid one.
+    case noAgent = "no-agent"
     /// A call in Kakao's name does not have the Admin key.
     case notAdminKey = "not-admin-key"
 
@@ -71,6 +72,7 @@ package enum CredentialRejection: String, Error, Sendable, CaseIterable {
             "This is Kakao's Admin key, which only this server holds. Send an operator key: `push-server keys create`."
         case .appKey:
             "This is one of the app's keys at Kakao. Send an operator key, or the access token of the user."
+        case .noAgent: "A call with an app key needs the header KA, as Kakao's SDKs send it."
         case .notAdminKey: "Only Kakao calls this path, with KakaoAK and the Admin key of kakao.admin_key."
         case .userToken: "Only operators may call this operation, and this is a user's token. Send an operator key."
         case .tokensOff:

@@ -272,6 +272,8 @@ package final class OperationDeclaration: Sendable {
                 .unauthorized, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests, .identityUnavailable,
             ])
             if access.refusesUnlinked { problems.formUnion([.userNotLinked]) }
+        case .appKey:
+            problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys, .tooManyRequests])
         case .kakao: problems.formUnion([.unauthorized])
         case .kakaoAddress: problems.formUnion([.notFound])
         }

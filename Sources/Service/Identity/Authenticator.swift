@@ -16,6 +16,7 @@ struct Authenticator: Authorizer {
     let keys: OperatorKeyStore
     let users: UserCredentials
     let limits: UserRequestLimits
+    let appKeyLimits: AppKeyLimits
     let monitoring: MonitoringAccess
     let kakao: KakaoClient
     let client: HTTPClient
@@ -40,6 +41,7 @@ struct Authenticator: Authorizer {
         case .device: { try checkUser($0, UserAccess(scope: .devices, acceptsAnyToken: true)) }
         case .kakaoUser(let scope, let admitsUnlinked):
             { try checkUser($0, UserAccess(scope: scope, admitsUnlinked: admitsUnlinked)) }
+        case .appKey(let scope): { try checkApp($0, or: scope) }
         case .kakao: { try checkKakao($0) }
         case .kakaoAddress: { try checkAddress($0) }
         }
@@ -178,6 +180,27 @@ struct Authenticator: Authorizer {
         }
     }
 
+    /// The length of the header field `KA`, in bytes. Those of Kakao's SDKs have some two hundred.
+    private static let agentLength = 1...1024
+
+    /// Authenticates the caller of an operation that phones and pages may call with one of the app's own keys. Such calls are
+    /// limited before any of their body is read.
+    private func checkApp(_ request: Request, or scope: Scope) throws -> PendingCheck? {
+        let credential = try credential(of: request)
+        let digest = SHA256Digest.of(credential.text)
+        guard credential.scheme == .kakaoAK, secrets.value.admitsPublicKey(digest) else {
+            return try checkOperator(request, .all([scope]))
+        }
+        try appKeyLimits.charge(request.clientAddress.network)
+        guard let agent = request[.ka], Self.agentLength.contains(agent.utf8.count),
+            agent.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
+        else {
+            throw Self.agentRequired.rejecting(.noAgent, explains: explainsRejections)
+        }
+        request.principal = Caller.app(AppCaller(key: credential.text, agent: agent))
+        return nil
+    }
+
     /// Admits a request whose key has the required scopes.
     ///
     /// - Parameters:
@@ -190,6 +213,8 @@ struct Authenticator: Authorizer {
         of request: Request
     ) throws -> PendingCheck? {
         let rejection = secrets.value.rejection(ofKeyWith: digest) ?? rejection
+        // It is no guess, and all phones of a carrier have it: it must not make their address wait.
+        guard !secrets.value.isPublicKey(digest) else { throw unauthorized(.appKey) }
         guard admitsOperators else {
             try operators.recordRejection(from: request.clientAddress.network)
             throw unauthorized(rejection ?? .publicPort)
@@ -268,6 +293,13 @@ struct Authenticator: Authorizer {
             code: KakaoErrorCode.userNotLinked.rawValue,
             kind: ProblemKind.userNotLinked.name,
             "The user has logged in, and is not linked to the app. Sign the user up with POST /v1/user/signup."
+        )
+    }
+
+    private static var agentRequired: Problem {
+        Problem(
+            of: .unauthorized,
+            "A call with an app key needs the header KA of Kakao's SDKs: up to \(agentLength.upperBound) printable ASCII characters."
         )
     }
 

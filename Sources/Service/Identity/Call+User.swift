@@ -49,7 +49,7 @@ extension Caller {
             case .user(let own): userIDs.contains { $0 != own.id }
             // The user has no id.
             case .unlinkedUser: !userIDs.isEmpty
-            case .anyone, .operator, .kakao: false
+            case .anyone, .operator, .app, .kakao: false
             }
         guard isAnother else { return }
         throw Problem(

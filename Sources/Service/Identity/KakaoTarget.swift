@@ -54,7 +54,7 @@ extension Call {
             switch caller {
             case .user(let user): return .caller(user.id, token: credential.text)
             case .unlinkedUser: return .unlinkedCaller(token: credential.text)
-            case .anyone, .operator, .kakao: break
+            case .anyone, .operator, .app, .kakao: break
             }
         }
         guard let target else {

@@ -11,6 +11,7 @@ package struct ServerIdentity: Sendable {
     package let users: UserCredentials
     private let operators = OperatorKeys()
     private let limits: UserRequestLimits
+    private let appKeyLimits: AppKeyLimits
     private let monitoring = MonitoringAccess()
     private let secrets: LoopValue<AcceptedSecrets>
     private let trustedAddresses: TrustedProxies
@@ -30,6 +31,10 @@ package struct ServerIdentity: Sendable {
             perAddress: settings.requestsPerMinutePerAddress,
             logger: logger
         )
+        appKeyLimits = AppKeyLimits(
+            perDay: kakao.appKeyCallsPerDayPerNetwork,
+            perMinute: kakao.appKeyCallsPerMinute
+        )
     }
 
     /// The verifier of Kakao's tokens for the app's keys; `nil` without such a key.
@@ -39,6 +44,7 @@ package struct ServerIdentity: Sendable {
     package func apply(_ settings: IdentitySettings, _ kakao: KakaoSettings) async {
         await secrets.replace(by: AcceptedSecrets(settings, kakao))
         limits.apply(perUser: settings.requestsPerMinutePerUser, perAddress: settings.requestsPerMinutePerAddress)
+        appKeyLimits.apply(perDay: kakao.appKeyCallsPerDayPerNetwork, perMinute: kakao.appKeyCallsPerMinute)
     }
 
     /// Returns the authenticator of a loop.
@@ -52,6 +58,7 @@ package struct ServerIdentity: Sendable {
             keys: OperatorKeyStore(pool: loop.pool),
             users: users,
             limits: limits,
+            appKeyLimits: appKeyLimits,
             monitoring: monitoring,
             kakao: loop.kakao(.tokens),
             client: loop.client,

@@ -29,12 +29,18 @@ package struct KakaoSettings: SettingsGroup {
     package var makesAppKeyCalls = false
     /// The header field `KA` of such calls: `sharing.ka_header`.
     package var kaHeader: String?
+    /// The calls with the app's own keys that each network may make in a day, and those of all networks in a minute.
+    package var appKeyCallsPerDayPerNetwork = 1000
+    package var appKeyCallsPerMinute = 60
 
     /// The app keys with which a user may have logged in. ID tokens and account events have one as their audience.
     package var loginKeys: Set<String> { Set([restAPIKey, nativeAppKey, javaScriptKey].compactMap(\.self)) }
 
     /// The URL of the keys with which Kakao signs ID tokens.
     package var keysURL: String { authURL + "/.well-known/jwks.json" }
+
+    /// The keys with which phones and pages may call. They are no secrets, since each copy of the app has them.
+    package var publicKeys: Set<String> { Set([nativeAppKey, javaScriptKey].compactMap(\.self)) }
 
     /// The identity of the app for calls with an app key; `nil` if the server makes none.
     private var app: KakaoAppKey? {
@@ -127,7 +133,7 @@ package struct KakaoSettings: SettingsGroup {
             "kakao.max_concurrent_requests",
             \.maximumConcurrentRequests,
             .integer(1...1000),
-            "concurrent push requests to Kakao, for each server; each event loop has as many for requests of apps and operators, as many for look-ups of access tokens, and a quarter each for logins in browsers, for the codes of `POST /v1/login/code`, and for background work"
+            "concurrent push requests to Kakao, for each server; each event loop has as many for requests of apps and operators, as many for look-ups of access tokens, and a quarter each for logins in browsers, for the codes of `POST /v1/login/code`, for calls with the app's own keys, and for background work"
         ),
         Setting(
             "kakao.requests_per_second",

@@ -92,7 +92,7 @@ import Testing
                 )
                 try await pool.write(RecordTokenFailure(failure: failure, limit: 5))
             case .reconcile:
-                try await pool.write(ReconcileDevices(userID: 1, listed: []))
+                try await pool.write(ReconcileDevices(userID: 1, listed: [], isDryRun: false))
             }
         }
     }

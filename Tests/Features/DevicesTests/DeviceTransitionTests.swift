@@ -180,7 +180,7 @@ private struct StoredDevice {
         case .reject: try await pool.write(RejectRegistration(device: pending))
         case .rejectRenewal: try await pool.write(RejectRenewal(device: pending))
         case .renew: try await pool.write(RenewDevices(activeWithinDays: 30))
-        case .reconcile: try await pool.write(ReconcileDevices(userID: Self.userID, listed: []))
+        case .reconcile: try await pool.write(ReconcileDevices(userID: Self.userID, listed: [], isDryRun: false))
         case .restore:
             try await pool.write(
                 RestoreRegistration(

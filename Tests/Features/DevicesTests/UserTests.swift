@@ -166,6 +166,34 @@ import Testing
         }
     }
 
+    @Test("A dry run reports the differences, and changes nothing here or at Kakao")
+    func dryRun() async throws {
+        try await withService { service in
+            for device in ["changed", "missing"] {
+                _ = try await service.api.register(1, "token-\(device)", device: device)
+            }
+            try await Self.registerAtKakao(service, 1, "token-of-old", device: "changed")
+            try await Self.deregisterAtKakao(service, 1, device: "missing")
+            try await Self.registerAtKakao(service, 1, "token-unknown", device: "unknown")
+            let atKakao = try await service.kakao.tokens(of: 1).sorted()
+            let dry = try await service.api.post("/v1/users/1/sync", json: ["dry_run": true])
+            #expect(dry.status == 200)
+            #expect(dry.json?["dry_run"] == true)
+            #expect(
+                dry.json?["differences"]?.array?.map { $0["difference"] }
+                    == ["other_token_at_kakao", "missing_at_kakao", "unknown_here"]
+            )
+            #expect(try await service.database.count("devices WHERE revision = kakao_revision") == 2)
+            #expect(try await service.database.count("devices") == 2)
+            #expect(try await service.kakao.tokens(of: 1).sorted() == atKakao)
+            #expect(try await service.database.count("audit_records WHERE object = 'dry_run' AND user_id = 1") == 1)
+            let synced = try await service.api.post("/v1/users/1/sync", form: ["dry_run": "false"])
+            #expect(synced.status == 202)
+            #expect(synced.json?["dry_run"] == false)
+            #expect(synced.json?["differences"] == dry.json?["differences"])
+        }
+    }
+
     @Test("A device with a pending change is reported as pending, and causes no second call")
     func pending() async throws {
         try await withService { service in

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPServer
 import JSON
+import KakaoAPI
 import Postgres
 import ServiceTesting
 import TestSupport
@@ -48,6 +49,27 @@ import Testing
                 }
             }
             return try await group.reduce(into: []) { if let reservation = $1 { $0.append(reservation) } }
+        }
+    }
+
+    @Test("A message is counted for the receivers with room, in their order; the others are named with the quota")
+    func partial() async throws {
+        try await TestDatabase.with { database in
+            var settings = MessageQuotaSettings()
+            settings.sender = 4
+            settings.pair = 1
+            let quotas = QuotaReservations(pool: database.pool, quotas: settings)
+            _ = try await quotas.reserve(["b"], from: 1)
+            let reservation = try await quotas.reserve(["a", "b", "c", "d", "e"], from: 1)
+            #expect(reservation.uuids == ["a", "c", "d"])
+            #expect(reservation.failures.map(\.code.rawValue) == [-532, -536])
+            #expect(reservation.failures.map(\.receivers) == [["e"], ["b"]])
+            #expect(try await database.integer("SELECT used FROM message_quotas WHERE quota = 'app'") == 4)
+            #expect(try await database.count("message_quotas WHERE quota = 'pair'") == 4)
+            // No message is counted if no receiver is left, nor for one that was left out.
+            await #expect(throws: Problem.self) { try await quotas.reserve(["e"], from: 1) }
+            try await quotas.release(reservation.uuids, of: reservation)
+            #expect(try await database.integer("SELECT used FROM message_quotas WHERE quota = 'sender'") == 1)
         }
     }
 

@@ -228,7 +228,7 @@ import Testing
                     "target_id": 1, "target_id_type": "user_id", "receiver_uuids": [.string(uuid)], "template_id": 7,
                 ]
             )
-            #expect(refused.status == 429 && refused.problem == "message-quota-used-up")
+            #expect(refused.status == 400 && refused.problem == "message-quota-used-up")
             // A new day begins.
             try await service.database.pool.write("DELETE FROM message_quotas")
             try await service.makeDue()

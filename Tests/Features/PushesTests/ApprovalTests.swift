@@ -187,6 +187,46 @@ import Testing
         }
     }
 
+    @Test("Keys that were created with each other count as one: they cannot approve each other's pushes")
+    func relatedKeys() async throws {
+        try await Self.withOffice { office in
+            func make(_ caller: TestClient, _ scopes: [String]) async throws -> TestClient {
+                let scopes = JSONValue.array(scopes.map { .string($0) })
+                let answer = try await caller.post("/v1/keys", json: ["name": "made", "scopes": scopes])
+                return office.service.api.with("Bearer \(try #require(answer.json?["key"]?.string))")
+            }
+            let root = office.service.api.with("Bearer \(try await Office.makeKey("root", [.admin], office.database))")
+            let manager = try await make(root, ["admin"])
+            let creator = try await make(manager, ["admin"])
+            let push = try await creator.create(Self.everyone)
+            // Those that made the creator's key, and those that were made with it, directly and in a chain.
+            let descendant = try await make(try await make(creator, ["admin"]), ["approve"])
+            // A deleted key still relates others.
+            let keys = try await creator.get("/v1/keys").json?["items"]?.array
+            let id = try #require(keys?.first { $0["created_by"] == "root" }?["id"]?.string)
+            #expect(try await root.delete("/v1/keys/\(id)").status == 204)
+            for caller in [root, descendant, creator] {
+                for decision in ["approve", "reject"] {
+                    let refused = try await caller.post("\(push)/\(decision)")
+                    #expect(refused.status == 409)
+                    #expect(refused.problem == "own-push", "\(refused.text)")
+                }
+            }
+            #expect(try await root.post("\(push)/approve").json?["detail"]?.string?.contains("created with it") == true)
+            #expect(try await office.creator.state(push) == "proposed")
+            // Another key of the same creator is not related to it.
+            let sibling = try await make(root, ["approve"])
+            #expect(try await sibling.control(push, "approve") == 200)
+            try await office.creator.waitUntilDone(push)
+            #expect(try await root.post("\(push)/approve").problem == "own-push")
+            // What operator.key has made does not approve its pushes.
+            let ofSettings = try await make(office.service.api, ["approve"])
+            let own = try await office.service.api.create(Self.everyone, gcm("own"))
+            #expect(try await ofSettings.post("\(own)/approve").problem == "own-push")
+            #expect(try await office.approver.control(own, "approve") == 200)
+        }
+    }
+
     @Test("An approval that is repeated, with the same key or another one, changes nothing")
     func twice() async throws {
         try await Self.withOffice { office in

@@ -6,6 +6,7 @@ import KakaoAPI
 import KakaoSandbox
 import Server
 import ServiceTesting
+import TestSupport
 import Testing
 
 @testable import Settings
@@ -103,18 +104,50 @@ import Testing
         }
     }
 
-    @Test("A return_url in a message is not changed")
+    @Test(
+        "The message for iPhones has a return_url too where Kakao documents one: in v2",
+        arguments: ["v1", "v2"]
+    )
+    func returnURLs(version: String) async throws {
+        try await withService {
+            $0.kakao.pushVersion = version == "v2" ? .v2 : .v1
+        } _: { service in
+            _ = try await service.api.register(1, "android")
+            _ = try await service.api.register(1, "iphone", type: "apns")
+            let payloads = try await service.payloads(#"{"for_apns":{"badge":1},"for_gcm":{"priority":"high"}}"#)
+            let address = #","return_url":"\#(service.api.url)/kakao/push/feedback/\#(Keys.feedback)"}"#
+            #expect(payloads["iphone"] == (version == "v2" ? #"{"badge":1"# + address : #"{"badge":1}"#))
+            #expect(payloads["android"] == #"{"priority":"high""# + address)
+        }
+    }
+
+    @Test("The failure of an iPhone's token is reported to this server, and counted")
+    func failedTokenOfAPNS() async throws {
+        try await withService {
+            $0.kakao.pushVersion = .v2
+        } _: { service in
+            _ = try await service.api.register(1, "iphone", type: "apns")
+            service.kakao.sandbox.failToken("iphone")
+            for _ in 0..<3 { _ = try await service.payloads(#"{"for_apns":{"message":"Hi"}}"#) }
+            try await eventually("the device is gone") { try await service.database.count("devices") == 0 }
+        }
+    }
+
+    @Test("A return_url of the caller is not changed, and that of the other platform is this server's")
     func ownReturnURL() async throws {
-        try await withService { service in
-            _ = try await service.api.register(1, "token")
-            let message = #"{"for_gcm":{"return_url":"http://127.0.0.1:1/own"}}"#
-            let answer = try await service.api.post(
-                "/v1/push/send",
-                form: ["uuids": "[1]", "push_message": message]
+        try await withService {
+            $0.kakao.pushVersion = .v2
+        } _: { service in
+            _ = try await service.api.register(1, "android")
+            _ = try await service.api.register(1, "iphone", type: "apns")
+            let own = #"{"return_url":"http://127.0.0.1:1/own"}"#
+            let ours = #"{"return_url":"\#(service.api.url)/kakao/push/feedback/\#(Keys.feedback)"}"#
+            #expect(
+                try await service.payloads(#"{"for_apns":{},"for_gcm":\#(own)}"#) == ["android": own, "iphone": ours]
             )
-            try await service.api.waitUntilDone(try #require(answer.headerFields[.location]))
-            let payload = service.kakao.sandbox.deliveries().first?.payload
-            #expect(payload == Array(#"{"return_url":"http://127.0.0.1:1/own"}"#.utf8))
+            #expect(
+                try await service.payloads(#"{"for_apns":\#(own),"for_gcm":{}}"#) == ["android": ours, "iphone": own]
+            )
         }
     }
 
@@ -185,5 +218,18 @@ import Testing
                 }
             }
         }
+    }
+}
+
+extension TestService {
+    /// Sends a message to user 1, and returns what each push token gets, as text.
+    fileprivate func payloads(_ message: String) async throws -> [String: String] {
+        let sent = kakao.sandbox.deliveries().count
+        let answer = try await api.post("/v1/push/send", form: ["uuids": "[1]", "push_message": message])
+        try await api.waitUntilDone(try #require(answer.headerFields[.location]))
+        let payloads = kakao.sandbox.deliveries(after: sent).compactMap { delivery in
+            delivery.pushToken.map { ($0, String(decoding: delivery.payload ?? [], as: UTF8.self)) }
+        }
+        return Dictionary(payloads) { _, last in last }
     }
 }

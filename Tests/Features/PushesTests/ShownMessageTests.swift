@@ -79,6 +79,7 @@ import Testing
             for text in [
                 shown.description, try await service.api.get("/v1/pushes").text,
                 try await service.api.post("/v1/pushes/preview", json: preview).text,
+                try await service.api.post("\(push)/copy", json: ["dry_run": true]).text,
             ] {
                 #expect(!text.contains(token))
             }

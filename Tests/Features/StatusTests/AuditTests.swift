@@ -191,6 +191,18 @@ import Testing
                 accepted: { try await $0.api.post("/v1/users/1/sync") },
                 rejected: { try await $0.api.post("/v1/users/0/sync") }
             ),
+            "createKey": Example(
+                accepted: { try await $0.api.post("/v1/keys", json: ["name": "a", "role": "on-call"]) },
+                rejected: { try await $0.api.post("/v1/keys", json: ["name": "a"]) }
+            ),
+            "deleteKey": Example(
+                accepted: { service in
+                    let key = try await service.api.post("/v1/keys", json: ["name": "a", "role": "on-call"])
+                    try await service.database.pool.write("DELETE FROM audit_records WHERE operation = 'createKey'")
+                    return try await service.api.delete("/v1/keys/\(key.json?["id"]?.string ?? "")")
+                },
+                rejected: { try await $0.api.delete("/v1/keys/x") }
+            ),
             "deleteUser": Example(
                 accepted: { try await $0.api.delete("/v1/users/2") },
                 rejected: { try await $0.api.delete("/v1/users/0") }

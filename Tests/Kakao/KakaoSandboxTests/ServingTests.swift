@@ -1,4 +1,5 @@
 import EventLoop
+import FoundationEssentials
 import Glibc
 import HTTPClient
 import HTTPTypes
@@ -38,6 +39,26 @@ import Testing
                 let trusting = Fixture(sandbox: kakao.sandbox, client: client)
                 #expect(try await trusting.register(1, "a").text == "30")
                 await client.shutdown()
+            }
+        }
+    }
+
+    @Test("Its URL and its certificate have the name by which clients reach it, and Android's emulator trusts it")
+    func name() async throws {
+        var settings = KakaoSandboxSettings()
+        settings.host = "0.0.0.0"
+        settings.name = "127.0.0.3"
+        settings.tls = true
+        try await withSandbox(settings) { kakao in
+            let port = kakao.sandbox.port
+            #expect(kakao.sandbox.url == "https://127.0.0.3:\(port)")
+            try await Self.withTemporaryFile { file in
+                try Data(#require(kakao.sandbox.certificate)).write(to: URL(filePath: file))
+                let address = "https://10.0.2.2:\(port)/sandbox/stats"
+                for options in [["\(kakao.sandbox.url)/sandbox/stats"], ["--connect-to", "::127.0.0.1:", address]] {
+                    let result = try await Program.run(["curl", "-sS", "--cacert", file] + options)
+                    #expect(result.status == 0, "\(result.text)")
+                }
             }
         }
     }

@@ -409,7 +409,7 @@ import Testing
                 .create(name: "approver", scopes: [.approve, .read], expiresAt: nil)
             let approver = OperatorCommand("pushes", service.api.url, key: key)
             let asked = try await approver.runOnTerminal(["approve", id], columns: 200, input: "y\n")
-            let question = try #require(asked.output.range(of: "Approve this push?")).lowerBound
+            let question = try #require(asked.output.firstRange(of: "Approve this push?")).lowerBound
             for text in ["until midnight", "https://example.com/sale", "warning"] {
                 #expect(asked.output[..<question].contains(text), "\(asked.output)")
             }

@@ -102,10 +102,10 @@ import Testing
         let now = try #require(Date(rfc3339: "2026-11-30T00:00:00Z"))
         let times = ShownTimes.local(try Self.seoul())
         var push = JSONObject()
-        let dryRun: JSONValue = ["phones": [], "first_words": "(광고) 가을", "warnings": []]
-        func summary() -> [[String]] { DryRun.summary(of: push, dryRun, times, now: now) }
+        var dryRun: JSONObject = ["kind": .null, "phones": [], "first_words": "(광고) 가을", "warnings": []]
+        func summary() -> [[String]] { DryRun.summary(of: push, .object(dryRun), times, now: now) }
         #expect(summary() == [["first_words", "(광고) 가을"], ["kind", "not given"], ["time", "now"]])
-        push["kind"] = "advertising"
+        dryRun["kind"] = "advertising"
         push["send_at"] = "2026-12-01T00:00:00Z"
         #expect(
             summary().dropFirst() == [

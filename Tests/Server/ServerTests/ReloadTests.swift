@@ -44,7 +44,8 @@ import Testing
                 "devices.requests_per_minute_per_user", "devices.requests_per_minute_per_address",
                 "devices.new_per_hour_per_user",
                 "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers",
-                "pushes.advertising_hours", "pushes.advertising_text", "sharing.visits_per_minute_per_address",
+                "pushes.advertising_hours", "pushes.advertising_text", "sharing.app_key_calls_per_day_per_network",
+                "sharing.app_key_calls_per_minute", "sharing.visits_per_minute_per_address",
                 "sharing.counted_visits_per_minute_per_address", "webhooks.secret",
                 "webhooks.secret_next", "log.level",
             ]
@@ -105,6 +106,25 @@ import Testing
             #expect(Self.names(service, pending, "settings").count == 2)
             let lines = service.log.lines.map(\.text)
             for secret in [Keys.operator, Self.newKey] { #expect(!lines.contains { $0.contains(secret) }) }
+        }
+    }
+
+    @Test("Other limits of calls with app keys apply to the next ones")
+    func appKeyLimits() async throws {
+        try await withAppKeyCalls { service in
+            var phone = service.api.with("KakaoAK sandbox-native-app-key")
+            phone.headerFields[.ka] = "sdk/2.27.3"
+            var settings = service.settings
+            for (perDay, perMinute, statuses) in [(1, 1000, [200, 429]), (1000, 1, [429])] {
+                settings.kakao.appKeyCallsPerDayPerNetwork = perDay
+                settings.kakao.appKeyCallsPerMinute = perMinute
+                await service.server.reload(settings)
+                for status in statuses {
+                    let page: KeyValuePairs = ["link_ver": "4.0", "request_url": "https://example.com"]
+                    let answer = try await phone.post("/v2/api/kakaolink/talk/template/scrap", form: page)
+                    #expect(answer.status == status)
+                }
+            }
         }
     }
 

@@ -164,7 +164,7 @@ import Testing
             RejectRegistration(device: device),
             RejectRenewal(device: device),
             RenewDevices(activeWithinDays: 1),
-            ReconcileDevices(userID: 1, listed: [token]),
+            ReconcileDevices(userID: 1, listed: [token], isDryRun: false),
             RecordTokenFailure(failure: failure, limit: 1),
             LookUpDevices(userIDs: [1]),
             FindUnknownUsers(userIDs: [1]),
@@ -190,6 +190,7 @@ import Testing
             DeleteOldErasures(limit: 1),
             ReadReplication(),
             ReadTimeline(),
+            ListKakaoDevices(after: nil, limit: 1),
         ]
         let hours = AdvertisingHours().parameter(in: "Asia/Seoul")
         let pushes: [any PostgresStatement] = [
@@ -291,6 +292,13 @@ import Testing
             raw: nil,
             receivedAt: now
         )
+        let operatorKey = NewOperatorKey(
+            name: "",
+            scopes: [],
+            expiresAt: nil,
+            by: .setting,
+            idempotency: Idempotency(key: "", operatorKey: [], digest: [])
+        )
         let others: [any PostgresStatement] = [
             InsertAudienceParts(partsID: id),
             UpsertAudience(name: name, partsID: id, users: 1),
@@ -316,15 +324,11 @@ import Testing
             FindValidOperatorKey(sha256: []),
             FindKeyRejection(sha256: []),
             RecordOperatorKeyUses(uses: [[]: now]),
-            InsertOperatorKey(
-                id: id,
-                sha256: [UInt8](repeating: 0, count: 32),
-                name: "",
-                scopes: [],
-                expiresAt: nil
-            ),
-            ListOperatorKeys(),
+            InsertOperatorKey(key: operatorKey), FindOperatorKeyOfRequest(new: operatorKey),
+            ListOperatorKeys(after: id, limit: 1),
             RevokeOperatorKeys(id: nil, name: ""),
+            DeleteOperatorKey(id: id), OperatorKeyIsRevocable(id: id),
+            OperatorKeysAreRelated(key: id, creator: id),
             InsertAuditRecords(records: [AuditRecord(command: "test")]),
             DeleteAuditRecords(ids: [id]),
             ListAuditRecords(keyID: id, since: now, limit: 1),
@@ -421,8 +425,7 @@ import Testing
             FindOpenReceiver(lease: id),
             FindOrphanedMessageLeases(),
             ListOpenReceivers(lease: id),
-            ReserveMessages(sender: 1, uuids: ["u", nil], quotas: quotas),
-            ReleaseMessages(sender: 1, uuids: ["u"], day: "2026-11-23"),
+            CountMessages(change: 1, sender: 1, uuids: ["u", nil], day: "2026-11-23"),
             ReadMessageQuotas(keys: [key], quotas: quotas),
             DeleteMessagesOfSender(userID: 1),
             DeleteReceiversOfUser(userID: 1),

@@ -87,7 +87,8 @@ import Testing
                 case .device, .kakaoUser:
                     let response = try await SampleRequest(operation).send(to: app, with: [])
                     #expect(response.status == 429, "\(operation.id): \(response.status)")
-                case .anyone, .operatorPort, .operator, .operatorWithAny, .monitoring, .kakao, .kakaoAddress: break
+                case .anyone, .operatorPort, .operator, .operatorWithAny, .monitoring, .appKey, .kakao, .kakaoAddress:
+                    break
                 }
             }
         }
@@ -150,7 +151,7 @@ import Testing
                     || response.status == 404
                         && response.json?["detail"]?.string?.hasPrefix("There is nothing at this path.") == true
                 switch operation.access {
-                case .anyone, .device, .kakaoUser, .kakao, .kakaoAddress:
+                case .anyone, .device, .kakaoUser, .appKey, .kakao, .kakaoAddress:
                     #expect(!isUnknown, "\(operation.id): \(response.text)")
                 case .operatorPort, .operator, .operatorWithAny, .monitoring:
                     #expect(isUnknown, "\(operation.id): \(response.text)")

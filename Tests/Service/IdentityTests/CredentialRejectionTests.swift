@@ -68,7 +68,7 @@ import Testing
         let expired = try await store.create(name: "expired", scopes: [.devices], expiresAt: Date() - 1)
         return [
             Sample(device, nil, .missing), Sample(device, "Basic dXNlcg==", .unknownScheme),
-            Sample(device, "Bearer kps_unknown", .unknownKey), Sample(device, "KakaoAK unknown", .unknownKey),
+            Sample(device, "Bearer kps_unknown", .unknownKey), Sample(device, "KakaoAK mistyped", .unknownKey),
             Sample(device, "Bearer \(revoked)", .revokedKey), Sample("/v1/pushes", "KakaoAK \(expired)", .expiredKey),
             Sample(device, "KakaoAK \(Keys.admin)", .adminKey), Sample(device, "Bearer \(Keys.admin)", .adminKey),
             Sample("/v1/pushes", "KakaoAK \(Keys.admin)", .adminKey), Sample(device, "Bearer \(appKey)", .appKey),

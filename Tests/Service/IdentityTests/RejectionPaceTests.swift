@@ -71,20 +71,20 @@ import Testing
     @Test("A backend has ten times the rejections of a network, apart from other credentials of its network")
     func byBackend() async throws {
         try await Self.withLoop { loop in
-            let pace = Self.pace(network: 1, server: 1000)
+            let now = MonotonicTime.now
+            let pace = RejectionPace(Self.limits(network: 1, server: 1000), connections: 1000) { now }
             let network = try Self.network(1)
-            func hasTurn() async -> Bool {
+            func hasTurn(isRejected: Bool) async -> Bool {
                 let turn = Task { await pace.acquire(network, isBackend: true, on: loop) }
                 turn.cancel()
-                return await turn.value == .granted
+                guard await turn.value == .granted else { return false }
+                pace.release(network, isBackend: true, isRejected: isRejected, on: loop)
+                return true
             }
-            for _ in 0..<10 {
-                #expect(await hasTurn())
-                pace.release(network, isBackend: true, isRejected: true, on: loop)
-            }
+            for _ in 0..<10 { #expect(await hasTurn(isRejected: true)) }
             // The next turns are a tenth of the interval apart, up to the longest wait.
-            for _ in 0...15 { #expect(await hasTurn()) }
-            #expect(await !hasTurn())
+            for _ in 0...15 { #expect(await hasTurn(isRejected: false)) }
+            #expect(await !hasTurn(isRejected: false))
             #expect(await Self.hasTurn(pace, network, loop))
         }
     }

@@ -39,6 +39,29 @@ import Testing
         #expect(allowed == 24 * 20 - 1)
     }
 
+    @Test(
+        "Calls with app keys have a bucket of a day for each network, four times that for an IPv6 site, and one for all"
+    )
+    func appKeys() throws {
+        let limits = AppKeyLimits(perDay: 2, perMinute: 11)
+        func network(_ text: String) throws -> SocketAddress.Network { try #require(SocketAddress(text)).network }
+        func isAdmitted(_ text: String, after seconds: Int = 0) throws -> Bool {
+            let network = try network(text)
+            do { try limits.charge(network, at: Self.start + .seconds(seconds)) } catch { return false }
+            return true
+        }
+        #expect(try (0..<3).map { _ in try isAdmitted("10.0.0.1") } == [true, true, false])
+        // A fifth network of the same site.
+        for number in 1...4 { for _ in 0..<2 { #expect(try isAdmitted("2001:db8:1:\(number)::1")) } }
+        #expect(try !isAdmitted("2001:db8:1:5::1"))
+        #expect(try isAdmitted("10.0.0.2"))
+        #expect(try !isAdmitted("10.0.0.3"))
+        // A share of a minute later, one more passes; a network gets its next call after half a day.
+        #expect(try isAdmitted("10.0.0.4", after: 6))
+        #expect(try !isAdmitted("10.0.0.1", after: 43_199))
+        #expect(try isAdmitted("10.0.0.1", after: 43_200))
+    }
+
     @Test("Over time the requests of a minute plus one per interval are allowed")
     func rate() {
         let limit = RequestLimit<Int>(perMinute: 600)

@@ -67,12 +67,17 @@ extension FileDescriptor {
 
     /// Returns the port that the kernel assigned to the socket.
     package func boundPort() throws -> Int {
+        try localAddress().port
+    }
+
+    /// Returns the address and the port of this end of the socket.
+    func localAddress() throws -> SocketAddress {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let result = withUnsafeMutablePointer(to: &storage) { storage in
             storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(rawValue, $0, &length) }
         }
         guard result == 0 else { throw SystemError(call: "getsockname") }
-        return SocketAddress(storage).port
+        return SocketAddress(storage)
     }
 }

@@ -9,10 +9,12 @@ package struct SelfSignedCertificate: Sendable {
 
     /// Generates a P-256 key and a certificate for `localhost`, `127.0.0.1` and `::1`, valid for `days` from now.
     ///
-    /// - Parameter hasAlternativeNames: Whether it has these names. Otherwise it has only the common name `localhost`,
-    ///   for which no client may accept it.
-    /// - Throws: ``TLSError`` if OpenSSL fails.
-    package init(days: Int = 30, hasAlternativeNames: Bool = true) throws {
+    /// - Parameters:
+    ///   - names: Further host names and numeric addresses that it is for.
+    ///   - hasAlternativeNames: Whether it has all these names. Otherwise it has only the common name `localhost`, for which
+    ///     no client may accept it.
+    /// - Throws: ``TLSError`` if a name is invalid or OpenSSL fails.
+    package init(days: Int = 30, names: [String] = [], hasAlternativeNames: Bool = true) throws {
         guard let key = clibssl_make_p256_key() else { throw TLSError("cannot generate a private key") }
         defer { EVP_PKEY_free(key) }
         guard let certificate = X509_new() else { throw TLSError("out of memory") }
@@ -28,11 +30,21 @@ package struct SelfSignedCertificate: Sendable {
         X509_set_issuer_name(certificate, name)
         try Self.add(NID_basic_constraints, "critical,CA:TRUE", to: certificate)
         if hasAlternativeNames {
-            try Self.add(NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1,IP:::1", to: certificate)
+            let all = try (["localhost", "127.0.0.1", "::1"] + names).map(Self.alternativeName)
+            try Self.add(NID_subject_alt_name, all.joined(separator: ","), to: certificate)
         }
         guard X509_sign(certificate, key, EVP_sha256()) > 0 else { throw TLSError("cannot sign the certificate") }
         self.certificate = try Self.pem { PEM_write_bio_X509($0, certificate) }
         privateKey = try Self.pem { PEM_write_bio_PrivateKey($0, key, nil, nil, 0, nil, nil) }
+    }
+
+    /// Returns a host name or a numeric address in OpenSSL's notation.
+    private static func alternativeName(_ name: String) throws -> String {
+        guard SocketAddress(name) == nil else { return "IP:\(name)" }
+        // Any other character could begin another part of the extension.
+        let isName = name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == ".") }
+        guard isName, !name.isEmpty else { throw TLSError("\(name) is no host name") }
+        return "DNS:\(name)"
     }
 
     private static func add(_ extensionID: Int32, _ value: String, to certificate: OpaquePointer) throws {

@@ -3,7 +3,7 @@ import Postgres
 
 /// Marks the devices of a user that differ from Kakao's list as pending, and returns them. Stored devices are registered again
 /// at Kakao, and unknown ones are deregistered. These are left alone within 30 days after PostgreSQL has lost commits: their
-/// registrations may be lost, and their apps register them again.
+/// registrations may be lost, and their apps register them again. A dry run only returns the differences.
 struct ReconcileDevices: PostgresStatement {
     static let sql: SQL = """
         WITH listed AS (
@@ -38,6 +38,7 @@ struct ReconcileDevices: PostgresStatement {
             WHERE device.user_id = $1
                 AND (device.device_id, device.push_type) = (compared.device_id, compared.push_type)
                 AND compared.kind <> 'pending'
+                AND NOT $5
         ),
         unknown AS (
             SELECT device_id, push_type, push_token
@@ -52,7 +53,8 @@ struct ReconcileDevices: PostgresStatement {
             INSERT INTO devices (user_id, device_id, push_type, push_token, withdrawn)
             SELECT $1, device_id, push_type, push_token, true
             FROM unknown
-            WHERE NOT EXISTS (SELECT 1 FROM sender WHERE commits_lost_at > now() - interval '30 days')
+            WHERE NOT $5
+                AND NOT EXISTS (SELECT 1 FROM sender WHERE commits_lost_at > now() - interval '30 days')
             ORDER BY device_id, push_type
             ON CONFLICT (user_id, device_id, push_type) DO NOTHING
         )
@@ -67,11 +69,12 @@ struct ReconcileDevices: PostgresStatement {
     let userID: Int64
     /// Kakao's list, requested before this statement. A device that is registered in between is at worst registered twice.
     let listed: [PushToken]
+    let isDryRun: Bool
 
     var parameters: [PostgresValue] {
         [
             .int64(userID), .texts(listed.map(\.deviceID)), .pushTypes(listed.map(\.pushType)),
-            .texts(listed.map(\.pushToken)),
+            .texts(listed.map(\.pushToken)), .bool(isDryRun),
         ]
     }
     static func decode(_ row: PostgresRow) throws -> DeviceDifference {

@@ -3,7 +3,8 @@ import HTTPServer
 import HTTPTypes
 import Schemas
 
-// Approval of pushes: an operator other than the creator agrees to a push, or rejects it.
+// Approval of pushes: an operator other than the creator agrees to a push, or rejects it. Keys that were created with each
+// other count as one operator.
 extension PushRoutes {
     static let approving = deciding(
         "approve",
@@ -50,10 +51,14 @@ extension PushRoutes {
         }
         try await store.expireProposals()
         let push = try await push(id)
-        if push.awaitsApproval || push.approvedAt != nil, push.createdByKey == key.id {
+        if push.awaitsApproval || push.approvedAt != nil, try await store.isRelated(key, to: push.createdByKey) {
+            let reason =
+                push.createdByKey == key.id
+                ? "This key has created the push."
+                : "This key has created the key that created the push, or was created with it, directly or through others."
             throw Problem(
                 of: .ownPush,
-                "This key has created the push. Approve or reject it with another one, or cancel it with POST /v1/pushes/{id}/cancel."
+                "\(reason) Approve or reject it with another one, or cancel it with POST /v1/pushes/{id}/cancel."
             )
         }
         switch decision {
@@ -70,6 +75,6 @@ extension ProblemKind {
     fileprivate static let ownPush = ProblemKind(
         .conflict,
         "own-push",
-        "The push needs the approval of another key than the one that created it."
+        "The push needs the approval of a key that is not related to its creator's."
     )
 }

@@ -10,7 +10,7 @@ extension PushStore {
         case reject(reason: String?)
     }
 
-    /// Approves or rejects a push that another key has created. Returns whether the push waited for that. Of concurrent
+    /// Approves or rejects a push that an unrelated key has created. Returns whether the push waited for that. Of concurrent
     /// decisions, one changes the push.
     ///
     /// - Parameter record: The record for the audit log.
@@ -29,10 +29,29 @@ extension PushStore {
         return changed > 0
     }
 
+    /// Returns whether a key is the creator of a push, or one of them was created with the other, directly or through further
+    /// keys.
+    func isRelated(_ key: KeyIdentity, to creator: UUID?) async throws -> Bool {
+        guard let creator else { return false }
+        return try await pool.read(OperatorKeysAreRelated(key: key.id, creator: creator)).first ?? false
+    }
+
     /// Ends the pushes that were not approved in time.
     func expireProposals() async throws {
         try await pool.write(ExpireProposals())
     }
+}
+
+/// Returns whether two operator keys are the same, or one of them was created with the other.
+struct OperatorKeysAreRelated: PostgresStatement {
+    static let sql: SQL = "SELECT operator_keys_are_related($1, $2)"
+
+    let key: UUID
+    let creator: UUID
+
+    var parameters: [PostgresValue] { [.uuid(key), .uuid(creator)] }
+
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
 /// Approves a push, which then begins, or goes on if its audience had grown. From then on it may have as many users as it has
@@ -52,7 +71,7 @@ struct ApprovePush: PostgresStatement {
             approved_by_key = $2
         WHERE id = $1
             AND state = ANY ($4)
-            AND created_by_key IS DISTINCT FROM $2
+            AND NOT operator_keys_are_related(created_by_key, $2)
             AND push_awaits_approval(state, created_at, expires_at, prepared_at, users - users_skipped, allowed_users)
         """
 
@@ -74,7 +93,7 @@ struct RejectPush: PostgresStatement {
             finished_at = now()
         WHERE id = $1
             AND state = ANY ($4)
-            AND created_by_key IS DISTINCT FROM $2
+            AND NOT operator_keys_are_related(created_by_key, $2)
             AND push_awaits_approval(state, created_at, expires_at, prepared_at, users - users_skipped, allowed_users)
         """
 

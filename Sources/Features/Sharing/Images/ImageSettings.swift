@@ -18,7 +18,7 @@ package struct ImageSettings: SettingsGroup {
             "images.max_bytes",
             \.maximumBytes,
             .bytes(1024...32 << 20),
-            "the maximum size of an image for messages; beyond it 413. Kakao documents 5 MB, for older apps 2 MB. Up to eight images at a time are in memory ([sharing](sharing.md#images))"
+            "the maximum size of an image for messages; beyond it 413. Kakao documents 5 MB, for older apps 2 MB. Up to ten images at a time are in memory ([sharing](sharing.md#images))"
         ),
         Setting(
             "images.max_total_bytes",

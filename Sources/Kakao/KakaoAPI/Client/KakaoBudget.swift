@@ -15,6 +15,8 @@ package enum KakaoBudget: UInt8, Sendable, CaseIterable {
     case codes
     /// Look-ups of access tokens, which strangers can invent.
     case tokens
+    /// Calls with the app's own keys, which are public.
+    case appKeys
 
     var connections: ConnectionGroup { ConnectionGroup(rawValue) }
 
@@ -24,7 +26,7 @@ package enum KakaoBudget: UInt8, Sendable, CaseIterable {
     package func maximumConnections(_ limit: Int) -> Int {
         switch self {
         case .pushes, .requests, .tokens: limit
-        case .background, .logins, .codes: max(2, limit / 4)
+        case .background, .logins, .codes, .appKeys: max(2, limit / 4)
         }
     }
 

@@ -154,7 +154,7 @@ package struct KakaoClient: Sendable {
         _ uploads: [KakaoUpload],
         maskingSecrets: Bool = false
     ) -> HTTPClientRequest {
-        precondition(operation.credentials.contains(credential.kind), "\(operation.name): \(credential.kind)")
+        precondition(operation.credentials.contains(credential.kind.declared), "\(operation.name): \(credential.kind)")
         var request = HTTPClientRequest(
             method: operation.methods[0],
             url: (operation.host == .api ? apiURL : authURL) + operation.path(of: call),
@@ -190,15 +190,25 @@ package struct KakaoClient: Sendable {
         case .userToken(let token): return [.authorization: "Bearer \(token)"]
         case .appKey:
             guard let app = settings.app else { preconditionFailure("there is no app key") }
-            return [.authorization: "KakaoAK \(app.key.unmasked)", .ka: app.ka]
+            return headerFields(of: app)
+        case .appKeyOfCaller(let app): return headerFields(of: app)
         case .none: return [:]
         }
     }
 
+    private func headerFields(of app: KakaoAppKey) -> HTTPFields {
+        [.authorization: "KakaoAK \(app.key.unmasked)", .ka: app.ka]
+    }
+
     /// Returns the secrets of a request: those of its parameters, its credential, and the server's keys.
     private func secrets<Call: KakaoCall>(of call: Call, _ credential: KakaoCredential) -> [String] {
-        let token: String? = if case .userToken(let token) = credential { token } else { nil }
-        let keys = [token, settings.adminKey.unmasked, settings.app?.key.unmasked]
+        let own: String? =
+            switch credential {
+            case .userToken(let token): token
+            case .appKeyOfCaller(let app): app.key.unmasked
+            case .adminKey, .adminKeyForUser, .appKey, .none: nil
+            }
+        let keys = [own, settings.adminKey.unmasked, settings.app?.key.unmasked]
         return Call.operation.secrets(of: call) + keys.compactMap(\.self)
     }
 

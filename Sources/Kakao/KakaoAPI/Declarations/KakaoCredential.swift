@@ -8,11 +8,16 @@ package enum KakaoCredential: Sendable {
     case userToken(String)
     /// The app key of a mobile or web app, with the header field `KA`, as Kakao's SDKs send it.
     case appKey
+    /// The app key and the header field `KA` of a phone or a page that calls this server.
+    case appKeyOfCaller(KakaoAppKey)
     /// No credential.
     case none
 
     package enum Kind: Sendable, Hashable {
-        case adminKey, adminKeyForUser, userToken, appKey, none
+        case adminKey, adminKeyForUser, userToken, appKey, appKeyOfCaller, none
+
+        /// The kind by which a call declares the credentials that it accepts.
+        var declared: Kind { self == .appKeyOfCaller ? .appKey : self }
     }
 
     package var kind: Kind {
@@ -21,6 +26,7 @@ package enum KakaoCredential: Sendable {
         case .adminKeyForUser: .adminKeyForUser
         case .userToken: .userToken
         case .appKey: .appKey
+        case .appKeyOfCaller: .appKeyOfCaller
         case .none: .none
         }
     }

@@ -25,6 +25,8 @@ extension KakaoError {
         // An invalid token and a missing scope are everyday events, and say nothing about the app.
         if credential == .userToken, code == .invalidCredential { return .logIn }
         if credential == .userToken || credential == .adminKeyForUser, code == .missingScope { return .consent }
+        // So are the app key and the header field `KA` of a phone, which are public: anyone may combine them wrongly.
+        if credential == .appKeyOfCaller, code == .invalidCredential { return .fail }
         if let oauthError, status < 500, let disposition = oauthError.disposition { return disposition }
         switch code {
         case .internalError, .underMaintenance, .serverTimeout, .channelFault, .platformMaintenance: return .retry
@@ -35,7 +37,7 @@ extension KakaoError {
         }
         switch status {
         // Other reasons why Kakao rejects a user, such as the age (-406), are not the app's either.
-        case 401: return credential == .userToken ? .fail : .halt
+        case 401: return credential == .userToken || credential == .appKeyOfCaller ? .fail : .halt
         case 429: return .wait
         // A successful response can report an error in its body.
         case 200..<500: return .fail

@@ -229,7 +229,7 @@ struct KakaoCallServer {
             }
             if credentials.contains(.adminKey) { return Caller(userID: nil) }
         }
-        if key == settings.nativeAppKey, credentials.contains(.appKey) {
+        if [settings.nativeAppKey, settings.javaScriptKey].contains(String(key)), credentials.contains(.appKey) {
             guard request[.ka] != nil else { throw .unauthorized("KA header is required") }
             return Caller(userID: nil)
         }

@@ -5,7 +5,8 @@ import Locking
 import Logging
 import Net
 
-/// Reports failed tokens to the `return_url` of a push, as Kakao does (Kakao Push REST API, `for_gcm`).
+/// Reports failed tokens to the `return_url` of a push, as Kakao does (Kakao Push: see
+/// ``PushVersion/membersWithReturnURL``).
 ///
 /// A report is a form with `userId`, `pushToken` and `date`. It is sent once, whatever the response.
 struct FailureFeedback: Sendable {

@@ -9,7 +9,7 @@ struct PushMessage: Sendable {
         let json: [UInt8]
         /// The device's token, for sends with `bypass`.
         let pushToken: String?
-        /// The URL for failure reports (Android only).
+        /// The URL for failure reports (with version 1 Android only).
         let returnURL: String?
         /// Whether the message is not sent to a device (Android only).
         let isDryRun: Bool
@@ -33,11 +33,14 @@ struct PushMessage: Sendable {
             throw .badParameter("push_message is not JSON: \(error)")
         }
         guard case .object(let message) = json else { throw .badParameter("push_message must be a JSON object") }
-        let apnsMember = try Self.object("for_apns", of: message)
+        let apnsMember = try Self.object(PushVersion.apnsMember, of: message)
         let androidMember = try Self.object(version.androidMember, of: message)
+        func returnURL(_ name: String, _ member: JSONObject) -> String? {
+            version.membersWithReturnURL.contains(name) ? member["return_url"]?.string : nil
+        }
         apns = try apnsMember.map { member throws(KakaoRefusal) in
             _ = try Self.object("custom_field", of: member)
-            return Payload(member, pushType: .apns)
+            return Payload(member, pushType: .apns, reportsTo: returnURL(PushVersion.apnsMember, member))
         }
         android = try androidMember.map { member throws(KakaoRefusal) in
             let custom = try Self.object("custom_field", of: member)
@@ -46,7 +49,7 @@ struct PushMessage: Sendable {
             {
                 throw .badParameter("custom_field must be at most 4 KB")
             }
-            return Payload(member, pushType: .fcm)
+            return Payload(member, pushType: .fcm, reportsTo: returnURL(version.androidMember, member))
         }
         marker =
             [apnsMember, androidMember].lazy.compactMap { member in
@@ -73,10 +76,10 @@ struct PushMessage: Sendable {
 }
 
 extension PushMessage.Payload {
-    fileprivate init(_ member: JSONObject, pushType: PushType) {
+    fileprivate init(_ member: JSONObject, pushType: PushType, reportsTo returnURL: String?) {
         json = JSONValue.object(member).bytes()
         pushToken = member["push_token"]?.string
-        returnURL = pushType == .fcm ? member["return_url"]?.string : nil
+        self.returnURL = returnURL
         isDryRun = pushType == .fcm && member["dry_run"]?.bool == true
     }
 }

@@ -35,6 +35,9 @@ struct AddressChecks: Sendable {
         guard !address.host.isEmpty else {
             return .wrong("\(url) is not a URL such as https://push.example.com")
         }
+        guard !isForSandbox(address) else {
+            return .ok("\(url), for the sandbox at \(settings.kakao.apiURL): Kakao itself cannot call it")
+        }
         guard address.isHTTPS else {
             return .wrong("Kakao calls https:// only: install a certificate and use an https:// URL")
         }
@@ -52,6 +55,11 @@ struct AddressChecks: Sendable {
             )
         }
         return .ok("\(numbers.joined(separator: ", ")); enter in Kakao's console: \(consoleAddresses(url))")
+    }
+
+    /// Returns whether only a sandbox calls the address: neither is on the Internet, and the sandbox has its own certificate.
+    private func isForSandbox(_ address: WebAddress) -> Bool {
+        settings.kakao.caCertificateFile != nil && address.isPrivate && WebAddress(settings.kakao.apiURL).isPrivate
     }
 
     /// Returns the callback addresses to enter in Kakao's console, for the features that are configured.

@@ -29,6 +29,9 @@ struct WebAddress {
             && (!host.contains(".") || Self.privateDomains.contains { host == $0 || host.hasSuffix(".\($0)") })
     }
 
+    /// Whether the host is a private name, or an address that the Internet does not reach.
+    var isPrivate: Bool { Self.isNumeric(host) ? !Self.isPublic(host) : isPrivateName }
+
     // MARK: Numeric addresses
 
     private static let version4Blocks: [(start: [UInt8], bits: Int)] = [

@@ -62,10 +62,7 @@ extension PushesCommand {
                 return
             }
             if !yes, Terminal.isInteractive {
-                var shown = request
-                // A key that may only send cannot read the kind of the push.
-                if kind == nil { shown["kind"] = (try? await server.get(push.path))?["kind"] }
-                try await Send.confirm(shown, try await copy(dryRun: true), server)
+                try await Send.confirm(request, try await copy(dryRun: true), server)
             }
             let answer: JSONValue
             do {

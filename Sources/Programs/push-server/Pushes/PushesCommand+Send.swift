@@ -342,7 +342,7 @@ enum DryRun {
     static func summary(of push: JSONObject, _ json: JSONValue, _ times: ShownTimes, now: Date) -> [[String]] {
         ShownPhones.rows(json) + ShownPhones.warnings(json)
             + [
-                ["kind", Text.printable(push["kind"]?.string ?? "not given")],
+                ["kind", json.printable("kind", orElse: "not given")],
                 ["time", time(push["send_at"]?.string, times, now)],
             ]
     }

@@ -10,7 +10,7 @@ package struct AuditRecord: Sendable {
     let id: UUID
     /// The id of the operator key; `nil` for a command on the server's machine.
     let keyID: UUID?
-    let keyName: String
+    package let keyName: String
     /// The address of the client; `nil` for a command.
     let address: String?
     /// The id of the operation, such as `cancelPush`.

@@ -78,6 +78,7 @@ private enum SecurityScheme: String, CaseIterable {
     case operatorKey
     case userToken
     case kakaoToken
+    case appKey
     case backendKey
     case adminKey
 
@@ -104,6 +105,12 @@ private enum SecurityScheme: String, CaseIterable {
                 "type": "apiKey", "in": "header", "name": "X-Operator-Key",
                 "description":
                     "A key with the scope `user-calls` beside a user's token, of a backend that sends the requests of many users: its address is not limited.",
+            ]
+        case .appKey:
+            [
+                "type": "apiKey", "in": "header", "name": "Authorization",
+                "description":
+                    "`KakaoAK APP_KEY` with the app's native app key or JavaScript key and the header `KA`, as Kakao's SDKs send it.",
             ]
         case .adminKey:
             [
@@ -139,6 +146,7 @@ extension Access {
         case .monitoring: [requirement(.operatorKey, [.read])]
         case .device: [requirement(.operatorKey, [.devices])] + user(.userToken)
         case .kakaoUser(let scope, _): [requirement(.operatorKey, [scope])] + user(.kakaoToken)
+        case .appKey(let scope): [requirement(.operatorKey, [scope]), requirement(.appKey)]
         case .kakao: [requirement(.adminKey)]
         }
     }

@@ -9,6 +9,10 @@ struct AcceptedSecrets: Sendable {
     private let nextAdminKey: Secret?
     /// The SHA-256 of the app's other keys at Kakao.
     private let appKeys: Set<[UInt8]>
+    /// The SHA-256 of those of them that are in apps and pages, and therefore public.
+    private let publicKeys: Set<[UInt8]>
+    /// Whether calls with public keys are admitted where an operation allows it.
+    private let admitsPublicKeys: Bool
     /// The secret in the path of Kakao's feedback; `nil` if there is none.
     let feedback: Secret?
 
@@ -18,7 +22,15 @@ struct AcceptedSecrets: Sendable {
         nextAdminKey = kakao.nextAdminKey
         appKeys = Set(kakao.loginKeys.map { SHA256Digest.of($0) })
         feedback = identity.feedbackSecret
+        publicKeys = Set(kakao.publicKeys.map { SHA256Digest.of($0) })
+        admitsPublicKeys = kakao.makesAppKeyCalls
     }
+
+    /// Returns whether the key with a digest is one of the app's public keys.
+    func isPublicKey(_ digest: [UInt8]) -> Bool { publicKeys.contains(digest) }
+
+    /// Returns whether the key with a digest is one of the app's public keys, and these are admitted.
+    func admitsPublicKey(_ digest: [UInt8]) -> Bool { admitsPublicKeys && isPublicKey(digest) }
 
     /// Returns whether a text is an Admin key that Kakao may use: the current or the next one. It takes the same time for
     /// either.

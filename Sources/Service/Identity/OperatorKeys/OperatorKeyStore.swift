@@ -10,13 +10,17 @@ package struct OperatorKey: Sendable {
     package let name: String
     package let scopes: Set<Scope>
     package let createdAt: Date
+    /// The name of the key that created this one, or of the user on the server's machine.
+    package let createdBy: String?
+    /// The id of the key that created this one; zeros for the key in the settings, `nil` for a command.
+    package let createdByKey: UUID?
     package let expiresAt: Date?
     package let revokedAt: Date?
     /// The time of the last use, to about a minute; `nil` for never.
     package let lastUsedAt: Date?
 }
 
-/// The operator keys in PostgreSQL, created by `push-server keys`.
+/// The operator keys in PostgreSQL, created by `POST /v1/keys` and `push-server keys`.
 package struct OperatorKeyStore: Sendable {
     /// The prefix of every operator key. No user's token begins with it.
     package static let prefix = "kps_"
@@ -32,28 +36,39 @@ package struct OperatorKeyStore: Sendable {
         text.hasPrefix(prefix)
     }
 
-    /// Creates a key and returns it. It cannot be shown again.
+    /// Creates a key for the command `keys create`, and returns it. It cannot be shown again.
     ///
     /// - Parameters:
     ///   - name: A name that says to whom the key belongs.
     ///   - expiresAt: The time at which the key expires; `nil` for never.
     package func create(name: String, scopes: Set<Scope>, expiresAt: Date?) async throws -> String {
-        let key = Self.prefix + RandomKey.hexadecimal(words: 4)
-        let insert = InsertOperatorKey(
-            id: UUID(),
-            sha256: SHA256Digest.of(key),
-            name: name,
-            scopes: scopes,
-            expiresAt: expiresAt
-        )
-        let record = AuditRecord(command: "keys create", object: insert.id.lowercased)
-        _ = try await pool.write(insert, recording: record) as Int
-        return key
+        let command = "keys create"
+        let new = NewOperatorKey(name: name, scopes: scopes, expiresAt: expiresAt, command: command)
+        let record = AuditRecord(command: command, object: new.id.lowercased)
+        _ = try await pool.write(InsertOperatorKey(key: new), recording: record)
+        return new.secret
     }
 
-    /// Returns all keys, the oldest first.
-    package func list() async throws -> [OperatorKey] {
-        try await pool.read(ListOperatorKeys())
+    /// Creates a key, unless an earlier request with the same idempotency key has created one.
+    ///
+    /// - Parameter record: The record for the audit log.
+    /// - Throws: ``Problem`` 422 if another request has used the idempotency key; ``PostgresError``.
+    package func create(_ new: NewOperatorKey, recording record: AuditRecord?) async throws -> OperatorKeyCreation {
+        if let key = try await pool.write(InsertOperatorKey(key: new), recording: record).first {
+            return OperatorKeyCreation(key: key, secret: new.secret)
+        }
+        let earlier = try await pool.read(FindOperatorKeyOfRequest(new: new)).first ?? nil
+        guard let earlier else { throw Idempotency.keyInUse }
+        return OperatorKeyCreation(key: earlier, secret: nil)
+    }
+
+    /// Returns keys in the order of their ids, the oldest first.
+    ///
+    /// - Parameters:
+    ///   - id: The key after which the list begins; `nil` for the first.
+    ///   - limit: The maximum number of keys; `nil` for all.
+    package func list(after id: UUID? = nil, limit: Int? = nil) async throws -> [OperatorKey] {
+        try await pool.read(ListOperatorKeys(after: id, limit: limit))
     }
 
     /// Revokes the key with an id at once. Returns whether there was such a key that was not revoked yet.
@@ -66,6 +81,24 @@ package struct OperatorKeyStore: Sendable {
     package func revoke(name: String) async throws -> Int {
         let record = AuditRecord(command: "keys revoke", object: name)
         return try await pool.write(RevokeOperatorKeys(id: nil, name: name), recording: record)
+    }
+
+    /// The outcome of a request to delete a key.
+    package enum Deletion: Sendable {
+        case deleted
+        /// There is no such key, or it is deleted.
+        case unknown
+        /// It is the last valid key with the scope `admin`.
+        case lastAdmin
+    }
+
+    /// Revokes the key with an id at once, unless it is the last valid one with the scope `admin`. Of concurrent deletions of
+    /// the last keys, one is refused.
+    ///
+    /// - Parameter record: The record for the audit log.
+    package func delete(id: UUID, recording record: AuditRecord?) async throws -> Deletion {
+        if try await pool.write(DeleteOperatorKey(id: id), recording: record) > 0 { return .deleted }
+        return try await pool.read(OperatorKeyIsRevocable(id: id)).first == true ? .lastAdmin : .unknown
     }
 }
 
@@ -80,6 +113,23 @@ extension Set<Scope> {
     /// The scopes with these names, without the unknown ones.
     fileprivate init(names: [String]) {
         self.init(names.compactMap(Scope.init(rawValue:)))
+    }
+}
+
+extension OperatorKey {
+    /// Reads the columns `id` to `last_used_at`, in the order of the properties.
+    fileprivate init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            id: column.next(),
+            name: column.next(),
+            scopes: Set(names: column.next()),
+            createdAt: column.next(),
+            createdBy: column.next(),
+            createdByKey: column.next(),
+            expiresAt: column.next(),
+            revokedAt: column.next(),
+            lastUsedAt: column.next()
+        )
     }
 }
 
@@ -128,13 +178,21 @@ struct FindKeyRejection: PostgresStatement {
     }
 }
 
-/// Records when keys were last used, by their SHA-256. Keeps a later time that another server recorded.
+/// Records when keys were last used, by their SHA-256. Keeps a later time that another server recorded. The rows are locked in
+/// the order of ``DeleteOperatorKey``, so that the statements do not deadlock.
 struct RecordOperatorKeyUses: PostgresStatement {
     static let sql: SQL = """
+        WITH used AS MATERIALIZED (
+            SELECT id, used_at
+            FROM operator_keys
+            JOIN unnest($1, $2) AS uses (digest, used_at) ON sha256 = digest
+            ORDER BY id
+            FOR NO KEY UPDATE OF operator_keys
+        )
         UPDATE operator_keys
         SET last_used_at = GREATEST(last_used_at, used_at)
-        FROM unnest($1, $2) AS uses (digest, used_at)
-        WHERE sha256 = digest
+        FROM used
+        WHERE operator_keys.id = used.id
         """
 
     let uses: [[UInt8]: Date]
@@ -142,46 +200,71 @@ struct RecordOperatorKeyUses: PostgresStatement {
     var parameters: [PostgresValue] { [.byteas(Array(uses.keys)), .timestamps(Array(uses.values))] }
 }
 
-/// Inserts a key.
+/// Inserts a key, unless its creator has used the idempotency key. Returns the key if it is inserted.
 struct InsertOperatorKey: PostgresStatement {
     static let sql: SQL = """
-        INSERT INTO operator_keys (id, sha256, name, scopes, expires_at)
-        VALUES ($1, $2, $3, $4, $5)
+        INSERT INTO operator_keys (
+            id, sha256, name, scopes, created_by, created_by_key, idempotency_key, request_sha256, expires_at
+        )
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        ON CONFLICT (created_by_key, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+        RETURNING id, name, scopes, created_at, created_by, created_by_key, expires_at, revoked_at, last_used_at
         """
 
-    let id: UUID
-    let sha256: [UInt8]
-    let name: String
-    let scopes: Set<Scope>
-    /// `nil` for never.
-    let expiresAt: Date?
+    let key: NewOperatorKey
 
     var parameters: [PostgresValue] {
-        [.uuid(id), .bytes(sha256), .text(name), .texts(scopes.map(\.rawValue).sorted()), .timestamp(expiresAt)]
+        [
+            .uuid(key.id), .bytes(SHA256Digest.of(key.secret)), .text(key.name),
+            .texts(key.scopes.map(\.rawValue).sorted()), .text(key.createdBy), .uuid(key.createdByKey),
+            .text(key.idempotency?.key), .bytes(key.idempotency?.digest), .timestamp(key.expiresAt),
+        ]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> OperatorKey { try row.decode { try OperatorKey(&$0) } }
+}
+
+/// Finds the key that an earlier request with the same idempotency key has created; `nil` for another request.
+struct FindOperatorKeyOfRequest: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, name, scopes, created_at, created_by, created_by_key, expires_at, revoked_at, last_used_at,
+            request_sha256 = $3
+        FROM operator_keys
+        WHERE (created_by_key, idempotency_key) = ($1, $2)
+        """
+
+    let new: NewOperatorKey
+
+    var parameters: [PostgresValue] {
+        [.uuid(new.createdByKey), .text(new.idempotency?.key), .bytes(new.idempotency?.digest)]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> OperatorKey? {
+        try row.decode { column in
+            let key = try OperatorKey(&column)
+            return try column.next(Bool.self) ? key : nil
+        }
     }
 }
 
-/// Lists all keys, the oldest first.
+/// Lists keys in the order of their ids, which begin with the time of creation.
 struct ListOperatorKeys: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, name, scopes, created_at, expires_at, revoked_at, last_used_at
+        SELECT id, name, scopes, created_at, created_by, created_by_key, expires_at, revoked_at, last_used_at
         FROM operator_keys
-        ORDER BY created_at, name
+        WHERE $1::uuid IS NULL
+            OR id > $1
+        ORDER BY id
+        LIMIT $2
         """
 
-    static func decode(_ row: PostgresRow) throws -> OperatorKey {
-        try row.decode { column in
-            try OperatorKey(
-                id: column.next(),
-                name: column.next(),
-                scopes: Set(names: column.next()),
-                createdAt: column.next(),
-                expiresAt: column.next(),
-                revokedAt: column.next(),
-                lastUsedAt: column.next()
-            )
-        }
-    }
+    let after: UUID?
+    /// `nil` for all.
+    let limit: Int?
+
+    var parameters: [PostgresValue] { [.uuid(after), .int64(limit.map(Int64.init))] }
+
+    static func decode(_ row: PostgresRow) throws -> OperatorKey { try row.decode { try OperatorKey(&$0) } }
 }
 
 /// Revokes the key with an id, or those with a name, if they are not revoked yet.
@@ -197,4 +280,44 @@ struct RevokeOperatorKeys: PostgresStatement {
     let name: String?
 
     var parameters: [PostgresValue] { [.uuid(id), .text(name)] }
+}
+
+/// Revokes a key that is not revoked yet, unless it is the last valid one with the scope `admin`. All such keys are locked, so
+/// that concurrent deletions wait for each other and count what is left.
+struct DeleteOperatorKey: PostgresStatement {
+    static let sql: SQL = """
+        WITH admin AS MATERIALIZED (
+            SELECT id
+            FROM operator_keys
+            WHERE 'admin' = ANY (scopes)
+                AND revoked_at IS NULL
+                AND (expires_at IS NULL OR expires_at > now())
+            ORDER BY id
+            FOR NO KEY UPDATE
+        )
+        UPDATE operator_keys
+        SET revoked_at = now()
+        WHERE id = $1
+            AND revoked_at IS NULL
+            AND ((SELECT count(*) FROM admin) > 1 OR id NOT IN (SELECT id FROM admin))
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+}
+
+/// Returns whether there is a key with an id that is not revoked; no row without such a key.
+struct OperatorKeyIsRevocable: PostgresStatement {
+    static let sql: SQL = """
+        SELECT revoked_at IS NULL
+        FROM operator_keys
+        WHERE id = $1
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }

@@ -4,10 +4,10 @@ import HTTPTypes
 import Locking
 import Runtime
 
-/// A limit of requests a minute, or an hour, for each key, such as a user or an address. Shared by all event loops of a
+/// A limit of requests a minute, an hour or a day, for each key, such as a user or an address. Shared by all event loops of a
 /// server, but not between servers.
 ///
-/// Each key has a token bucket that holds the requests of that time and fills evenly: in any minute (or hour), twice as many
+/// Each key has a token bucket that holds the requests of that time and fills evenly: in any such time, twice as many
 /// pass at most, and the limit over longer times. The bucket is stored as a single
 /// point in time: when it will be full (the generic cell rate algorithm, ITU-T I.371 §A). An evicted bucket counts as
 /// full. Therefore only a bounded number is stored, those used last, and a request costs the same short time whatever
@@ -42,11 +42,19 @@ package final class RequestLimit<Key: Hashable & Sendable>: Sendable {
         self.init(perHour, per: .seconds(3600))
     }
 
+    /// - Parameter perDay: 1 or more; `nil` for no limit.
+    convenience init(perDay: Int?) {
+        self.init(perDay, per: .seconds(86_400))
+    }
+
     /// Sets another limit for further requests: 1 or more, or `nil` for none.
     package func apply(perMinute: Int?) { apply(perMinute, per: .seconds(60)) }
 
     /// Sets another limit for further requests: 1 or more, or `nil` for none.
     package func apply(perHour: Int?) { apply(perHour, per: .seconds(3600)) }
+
+    /// Sets another limit for further requests: 1 or more, or `nil` for none.
+    func apply(perDay: Int?) { apply(perDay, per: .seconds(86_400)) }
 
     private func apply(_ requests: Int?, per time: Duration) {
         state.withLock { state in

@@ -178,6 +178,7 @@ extension KakaoError {
         return switch credential {
         case .adminKey, .adminKeyForUser, .userToken: "Admin key"
         case .appKey: "app key or `sharing.ka_header`"
+        case .appKeyOfCaller: "app key"
         case .none: "app key, client secret or redirect URI"
         }
     }

@@ -64,6 +64,19 @@ struct TLSContextTests {
         }
     }
 
+    @Test("A certificate is for further names and addresses; a name that OpenSSL would read otherwise is refused")
+    func names() throws {
+        let made = try SelfSignedCertificate(names: ["192.168.0.10", "2001:db8::1", "kakao.test"])
+        let context = try TLSContext(certificateChain: made.certificate, privateKey: made.privateKey)
+        for host in ["localhost", "192.168.0.10", "2001:db8::1", "kakao.test"] {
+            #expect(context.certificateIsValid(for: host), "\(host)")
+        }
+        #expect(!context.certificateIsValid(for: "192.168.0.11"))
+        for name in ["", "a,DNS:b", "한.kr"] {
+            #expect(throws: TLSError.self) { try SelfSignedCertificate(names: [name]) }
+        }
+    }
+
     @Test("An error leaves nothing in OpenSSL's queue that the next one would repeat")
     func errorQueue() throws {
         let good = try SelfSignedCertificate()

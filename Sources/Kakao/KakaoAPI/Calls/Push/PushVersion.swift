@@ -18,6 +18,20 @@ package enum PushVersion: String, Sendable, Hashable, CaseIterable {
         case .v2: "for_fcm"
         }
     }
+
+    /// The members of a push message that can have a `return_url`, to which Kakao reports failed tokens.
+    ///
+    /// Kakao documents it for Android, and for APNS only where it describes version 2 (the class
+    /// `KakaoPushMessagePropertyForApns` of its SDK for iOS). Version 1 might show the URL, which is secret, to phones.
+    package var membersWithReturnURL: [String] {
+        switch self {
+        case .v1: [androidMember]
+        case .v2: [androidMember, Self.apnsMember]
+        }
+    }
+
+    /// The member of a push message for Apple's devices.
+    package static let apnsMember = "for_apns"
 }
 
 extension RecordMember where Whole: Sendable, Value == PushVersion {

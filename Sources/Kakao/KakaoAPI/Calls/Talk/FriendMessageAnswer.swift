@@ -1,4 +1,4 @@
-import JSON
+package import JSON
 import Schemas
 
 /// The answer to a message to friends: the receivers that it reached, and those that it did not reach.
@@ -38,6 +38,14 @@ package struct FriendMessageAnswer: Sendable {
         /// The error of a call to one of these receivers alone.
         package var error: KakaoError {
             KakaoError(kind: .refused(status: 400, code: code, message: message), credential: .userToken)
+        }
+
+        /// The failure as Kakao writes it.
+        package var json: JSONValue {
+            [
+                "code": .integer(code.rawValue), "msg": .string(message),
+                "receiver_uuids": .array(receivers.map(JSONValue.string)),
+            ]
         }
 
         private var knownMessage: String? { message }

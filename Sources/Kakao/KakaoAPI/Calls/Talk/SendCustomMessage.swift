@@ -11,7 +11,7 @@ package struct SendCustomMessage: KakaoCall {
     package typealias Answer = FriendMessageAnswer
 
     /// The `uuid` of each receiver: 1 to 5 friends of the sender.
-    package let receivers: [String]
+    package var receivers: [String]
     package let templateID: Int64
     /// Texts by the names of the template's arguments.
     package let templateArgs: JSONObject?

@@ -11,7 +11,7 @@ package struct SendDefaultMessage: KakaoCall {
     package typealias Answer = FriendMessageAnswer
 
     /// The `uuid` of each receiver: 1 to 5 friends of the sender.
-    package let receivers: [String]
+    package var receivers: [String]
     package let template: JSONObject
     /// `uuid`, which Kakao's SDK for JavaScript sends.
     package let receiverIDType: String?

@@ -11,7 +11,7 @@ package struct SendScrapMessage: KakaoCall {
     package typealias Answer = FriendMessageAnswer
 
     /// The `uuid` of each receiver: 1 to 5 friends of the sender.
-    package let receivers: [String]
+    package var receivers: [String]
     /// The page, on a domain that is registered for the app.
     package let requestURL: String
     /// The custom template to use; `nil` for Kakao's own.

@@ -18,11 +18,16 @@ struct SandboxProcess {
 
     /// Starts the sandbox over HTTPS and returns its URL once it accepts connections.
     ///
-    /// - Parameter certificateFile: The absolute path of the file that the sandbox writes its certificate to, which its
-    ///   clients have to trust.
+    /// - Parameters:
+    ///   - host: The address to listen on, and the one in the URL and the certificate.
+    ///   - certificateFile: The absolute path of the file that the sandbox writes its certificate to, which its clients have
+    ///     to trust.
     /// - Throws: ``SettingsError`` if the sandbox exits instead.
-    func start(port: UInt16, adminKey: String, certificateFile: String) async throws -> String {
-        let arguments = ["--port", String(port), "--tls", "--certificate-file", certificateFile]
+    func start(host: DevHost, port: UInt16, adminKey: String, certificateFile: String) async throws -> String {
+        let arguments = [
+            "--host", host.address, "--name", host.name, "--port", String(port), "--tls", "--certificate-file",
+            certificateFile,
+        ]
         // The kernel sends the sandbox SIGTERM when this process ends, even by a crash.
         process.launch(
             .name("setpriv"),

@@ -1,0 +1,211 @@
+import EventLoop
+import FoundationEssentials
+import Glibc
+import HTTPClient
+import HTTPTypes
+import JSON
+import Net
+import ServiceTesting
+import TestSupport
+import Testing
+
+@testable import push_server
+
+/// Tests of `push-server dev`, as a newcomer runs it.
+@Suite(.timeLimit(.minutes(5))) struct DevCommandTests {
+    /// Runs a script as a new shell that has read only `dev.env`.
+    private static func shell(_ folder: String, _ script: String) async throws -> Program.Result {
+        let text = "cd \(folder)/..\n. \(folder)/dev.env\n\(script)"
+        return try await Program.run(["bash", "-euo", "pipefail", "-c", text], environment: ["PATH": "/usr/bin:/bin"])
+    }
+
+    @Test("After . dev.env, each kind of command works in a new shell, and doctor finds nothing wrong")
+    func commands() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        try await DevServer.with(in: folder, environment: ["PUSHES_TESTERS": "1234", "KAKAO_APP_NAME": "it's"]) { _ in
+            for command in [
+                "status", "health", "doctor", "migrate", "keys create --name shop --scope send", "keys list",
+                "pushes list", "users pushes 1234", "accounts list", "accounts rotate-key", "messages list",
+                "sender stop --reason test", "sender start", "openapi", "settings",
+            ] {
+                let result = try await Self.shell(folder, "push-server \(command)")
+                #expect(result.status == 0, "push-server \(command): \(result.text)")
+                guard command == "doctor" else { continue }
+                #expect(!result.text.split(separator: "\n").contains { $0.hasPrefix("wrong") }, "\(result.text)")
+                #expect(result.text.contains(/ok +http.public_url +http:\/\/127.0.0.1:\d+, for the sandbox/))
+                #expect(result.text.contains(/ok +callbacks/), "\(result.text)")
+            }
+            // Settings of the environment in which dev was started are in the file, too.
+            let given = try await Self.shell(folder, "printenv PUSHES_TESTERS KAKAO_APP_NAME")
+            #expect(given.text == "1234\nit's\n")
+        }
+    }
+
+    @Test("dev has a key for shares, which stays the same in its folder")
+    func shares() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        try await DevServer.with(in: folder) { dev in
+            let api = try dev.api
+            let share = try await api.post(
+                "/v1/link/shares",
+                json: ["template": ["object_type": "text", "text": "Hi", "link": ["web_url": "https://a.kr"]]]
+            )
+            #expect(share.status == 201, "\(share.text)")
+            let key = FileManager.default.contents(atPath: "\(folder)/sharing-signing.key")
+            #expect(key.map { String(decoding: $0, as: UTF8.self) } == dev.variables["SHARING_SIGNING_KEY"])
+        }
+    }
+
+    @Test("A second dev in a folder names the process and the addresses of the first, and leaves its file alone")
+    func second() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        try await DevServer.with(in: folder) { dev in
+            let file = FileManager.default.contents(atPath: "\(folder)/dev.env")
+            let second = try await DevServer.process(in: folder)
+            #expect(await second.ended() == .exited(EX_CONFIG))
+            let line = try #require(second.lines.last)
+            #expect(line.contains("already runs here as process \(dev.process.processIdentifier),"), "\(line)")
+            for name in ["SERVER_URL", "SANDBOX_URL"] {
+                let url = try #require(dev.variables[name])
+                #expect(line.contains(url), "\(line)")
+            }
+            #expect(FileManager.default.contents(atPath: "\(folder)/dev.env") == file)
+            let ready = try await dev.api.get("/readyz")
+            #expect(ready.status == 200)
+        }
+    }
+
+    @Test("dev checks its ports before it starts anything", arguments: ["--port", "--sandbox-port"])
+    func usedPort(option: String) async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        let listener = try FileDescriptor.listening(on: "127.0.0.1", port: 0)
+        let port = try listener.boundPort()
+        let dev = try await DevServer.process(in: folder, [option, "\(port)"])
+        #expect(await dev.ended() == .exited(EX_CONFIG))
+        #expect(dev.lines.count == 1, "\(dev.lines)")
+        #expect(dev.lines.last?.contains("\(option): Another program listens on port \(port) of 127.0.0.1") == true)
+        #expect(!FileManager.default.fileExists(atPath: "\(folder)/postgres"))
+    }
+
+    @Test("After a restart of dev, its sandbox has the devices of the database, and pushes reach them")
+    func restart() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        try await DevServer.with(in: folder) { dev in
+            let api = try dev.api
+            for user in [1, 2] as [Int64] { #expect(try await api.register(user, "token-\(user)").status == 200) }
+            #expect(try await api.deregister(2).status == 200)
+            dev.process.send(SIGTERM)
+            #expect(await dev.process.ended() == .exited(0))
+        }
+        try await DevServer.with(in: folder) { dev in
+            for (user, outcome) in [(1, "delivered"), (2, "no_device")] as [(Int64, JSONValue)] {
+                let push = try await dev.api.push([user], marker: "m")
+                try await dev.api.waitUntilDone(push)
+                let deliveries = try await dev.sandbox.get("/sandbox/deliveries?user_id=\(user)")
+                #expect(deliveries.json?["items"]?.array?.map { $0["outcome"] } == [outcome], "\(deliveries.text)")
+            }
+        }
+    }
+
+    @Test("With --host, the server and the sandbox listen at the address, which is in all URLs and in the certificate")
+    func host() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        // Another loopback address stands for one of the network.
+        try await DevServer.with(in: folder, ["--host", "127.0.0.2"]) { dev in
+            for name in ["SERVER_URL", "PUBLIC_URL", "HTTP_PUBLIC_URL"] {
+                #expect(dev.variables[name]?.hasPrefix("http://127.0.0.2:") == true, "\(name)")
+            }
+            let sandbox = try #require(dev.variables["SANDBOX_URL"])
+            #expect(sandbox.hasPrefix("https://127.0.0.2:"))
+            let login = try await dev.api.with(nil).get("/login/kakao")
+            let address = login.headerFields[.location] ?? ""
+            #expect(address.hasPrefix("\(sandbox)/oauth/authorize?"), "\(address)")
+            #expect(address.contains("redirect_uri=http%3A%2F%2F127.0.0.2"), "\(address)")
+            // Its certificate is for the address: the client verifies it.
+            let configuration = try await dev.sandbox.get("/.well-known/openid-configuration")
+            #expect(configuration.json?["issuer"] == .string(sandbox))
+            let registered = try await dev.api.register(1, "token")
+            #expect(registered.status == 200, "\(registered.text)")
+            #expect(!dev.process.lines.contains { $0.contains("Open to the network") })
+            let health = try await Self.shell(folder, "push-server health")
+            #expect(health.status == 0, "\(health.text)")
+        }
+    }
+
+    @Test("With --host 0.0.0.0, the URLs have this machine's address in its network, and a warning names the risk")
+    func network() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        let host = SocketAddress.ofThisMachine()?.host ?? "127.0.0.1"
+        try await DevServer.with(in: folder, ["--host", "0.0.0.0"]) { dev in
+            #expect(dev.variables["SERVER_URL"]?.hasPrefix("http://\(host):") == true)
+            #expect(dev.variables["SANDBOX_URL"]?.hasPrefix("https://\(host):") == true)
+            let registered = try await dev.api.register(1, "token")
+            #expect(registered.status == 200, "\(registered.text)")
+            // Android's emulator and the machine itself use other addresses.
+            let port = try #require(dev.variables["HTTP_PORT"])
+            let local = try await TestClient(url: "http://127.0.0.1:\(port)").get("/readyz")
+            #expect(local.status == 200)
+            try await eventually("the warning appears") {
+                dev.process.lines.contains { $0.contains("Open to the network") && $0.contains("host=0.0.0.0") }
+            }
+        }
+        let named = try await DevServer.process(in: folder, ["--host", "example.com"])
+        #expect(await named.ended() == .exited(EX_USAGE))
+    }
+
+    @Test("A shell that has read dev.env can start dev again, at another port")
+    func again() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        var environment: [String: String] = [:]
+        try await DevServer.with(in: folder) { dev in
+            environment = dev.variables
+            dev.process.send(SIGTERM)
+            #expect(await dev.process.ended() == .exited(0))
+        }
+        environment["PUBLIC_URL"] = "http://127.0.0.1:1"
+        environment["HTTP_PUBLIC_URL"] = "http://127.0.0.1:1"
+        try await DevServer.with(in: folder, environment: environment) { dev in
+            #expect(dev.variables["HTTP_PUBLIC_URL"] == dev.variables["PUBLIC_URL"])
+            #expect(dev.variables["HTTP_PUBLIC_URL"] != "http://127.0.0.1:1")
+        }
+    }
+
+    @Test("dev.env quotes what a shell would read otherwise")
+    func quotes() async throws {
+        let values = ["A": "it's $HOME `id` \\", "B": "한글 \"x\""]
+        let file = DevFile(addresses: [("URL", "http://a")], settings: values, programs: "/opt/it's here")
+        let path = "\(try TemporaryFolder.make())/dev.env"
+        try PrivateFile.write(file.text, to: path)
+        let script = ". \(path); . \(path); printf '%s\\n' \"$URL\" \"$A\" \"$B\" \"$PATH\""
+        let result = try await Program.run(["sh", "-euc", script], environment: ["PATH": "/usr/bin:/bin"])
+        #expect(
+            result.text.split(separator: "\n").map(String.init)
+                == ["http://a", values["A"], values["B"], "/opt/it's here:/usr/bin:/bin"]
+        )
+    }
+}
+
+extension DevServer {
+    /// A client of the server with the operator key.
+    fileprivate var api: TestClient {
+        get throws {
+            TestClient(
+                url: try #require(variables["SERVER_URL"]),
+                authorization: "Bearer \(try #require(variables["OPERATOR_KEY"]))"
+            )
+        }
+    }
+
+    /// A client of the sandbox, which trusts its certificate only.
+    fileprivate var sandbox: TestClient {
+        get throws {
+            var client = TestClient(
+                url: try #require(variables["SANDBOX_URL"]),
+                authorization: nil,
+                checksContract: false
+            )
+            client.caCertificateFile = variables["SANDBOX_CERTIFICATE"]
+            return client
+        }
+    }
+}

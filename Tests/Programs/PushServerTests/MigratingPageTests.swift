@@ -1,0 +1,75 @@
+import Glibc
+import JSON
+import KakaoSandbox
+import ServiceTesting
+import TestSupport
+import Testing
+
+/// Tests that run the clients of `docs/migrating.md` unchanged.
+@Suite(.timeLimit(.minutes(5))) struct MigratingPageTests {
+    /// A client of the page.
+    private struct Client: Sendable {
+        let language: String
+        let file: String
+        let command: String
+        /// The programs that run it. Those beside Python are not installed for tests.
+        let programs: [String]
+
+        var isInstalled: Bool {
+            programs.allSatisfy { program in
+                ["/usr/bin", "/usr/local/bin"].contains { access("\($0)/\(program)", X_OK) == 0 }
+            }
+        }
+
+        static let all = [
+            Client(language: "python", file: "push.py", command: "python3 push.py", programs: ["python3"]),
+            Client(language: "js", file: "push.mjs", command: "node push.mjs", programs: ["node"]),
+            Client(language: "php", file: "push.php", command: "php push.php", programs: ["php"]),
+            Client(language: "java", file: "Push.java", command: "java Push.java", programs: ["java", "javac"]),
+        ]
+    }
+
+    @Test("Each client whose interpreter is installed does the same before and after, with another host and key")
+    func clients() async throws {
+        let output = try TestFiles.code(
+            in: "docs/migrating.md",
+            after: "Each of them registers a token, sends a push, and prints\n\n```\n"
+        )
+        let installed = Client.all.filter(\.isInstalled)
+        #expect(installed.contains { $0.language == "python" }, "scripts/test installs python3")
+        try await withService { service in
+            for client in installed {
+                let folder = try TemporaryFolder.make()
+                let program = try TestFiles.code(in: "docs/migrating.md", after: "```\(client.language)\n")
+                try writeFile(Array(program.utf8), to: "\(folder)/\(client.file)")
+                for (host, key) in [(service.kakao.sandbox.url, Keys.admin), (service.api.url, Keys.operator)] {
+                    service.kakao.sandbox.deleteDeliveries()
+                    let result = try await Program.run(
+                        ["bash", "-c", "cd \(folder) && \(client.command)"],
+                        environment: [
+                            "PATH": "/usr/local/bin:/usr/bin:/bin", "PUSH_HOST": host, "PUSH_KEY": key,
+                            "LC_ALL": "C.UTF-8",
+                        ]
+                    )
+                    #expect(result.status == 0 && result.text == "\(output)\n", "\(client.command): \(result.text)")
+                    try await eventually("Kakao has delivered the push of \(client.command)") {
+                        service.kakao.sandbox.deliveries(to: 1234).count == 1
+                    }
+                }
+                let devices = try await service.api.get("/v1/users/1234/devices")
+                #expect(devices.json?["items"]?.array?.map { $0["device_id"] } == ["phone-1"])
+            }
+        }
+        let missing = Client.all.filter { !$0.isInstalled }.map(\.language)
+        print("docs/migrating.md: ran \(installed.map(\.language)), without an interpreter: \(missing)")
+    }
+
+    @Test("The clients differ from a direct call in the host and the key only")
+    func environment() throws {
+        for client in Client.all {
+            let program = try TestFiles.code(in: "docs/migrating.md", after: "```\(client.language)\n")
+            #expect(program.contains("PUSH_HOST") && program.contains("PUSH_KEY"), "\(client.language)")
+            #expect(program.contains("before: https://kapi.kakao.com"), "\(client.language)")
+        }
+    }
+}
