@@ -35,7 +35,7 @@ import Testing
     }
 
     private static func withPhones(
-        _ adjust: @escaping (inout Settings) -> Void = { _ in },
+        _ adjust: (inout Settings) -> Void = { _ in },
         _ body: (TestService) async throws -> Void
     ) async throws {
         try await withAppKeyCalls(
@@ -62,8 +62,8 @@ import Testing
             let ka: String?
         }
         let received = Locked<[Received]>([])
-        let routes = { @Sendable (router: inout Router) in
-            router.on(.post, "\(templates)/default") { request in
+        func route(_ router: inout Router) {
+            router.on(.post, "\(Self.templates)/default") { request in
                 received.withLock {
                     $0.append(Received(authorization: request[.authorization], ka: request[.ka]))
                 }
@@ -72,7 +72,7 @@ import Testing
                 )
             }
         }
-        try await withStubServer(routes) { url in
+        try await withStubServer(route) { url in
             try await Self.withPhones {
                 $0.kakao.apiURL = url
             } _: { service in
