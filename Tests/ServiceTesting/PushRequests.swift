@@ -42,6 +42,13 @@ extension TestClient {
         return json
     }
 
+    /// Returns the JSON of a push as lists, events and webhooks have it: without its message.
+    package func summary(_ push: String) async throws -> JSONValue {
+        var object = try await shown(push).object ?? [:]
+        for name in ["message", "phones"] { object[name] = nil }
+        return .object(object)
+    }
+
     /// Returns the counts of a push's users.
     package func users(_ push: String) async throws -> JSONValue? { try await shown(push)["users"] }
 
