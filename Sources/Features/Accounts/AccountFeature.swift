@@ -128,6 +128,9 @@ package struct AccountFeature: Feature {
                     publicURL: { [server] in server.publicURL.withLock { $0 } }
                 )
             )
+        } else {
+            // Without an encryption key, the settings allow no return addresses.
+            routes.addSwitchedOff(LoginRoutes.self)
         }
         routes.add(
             TicketRoutes(

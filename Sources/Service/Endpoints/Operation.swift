@@ -51,7 +51,7 @@ package struct Operation<Collection: Sendable>: Sendable {
             "\(declaration.id): only a handler that responds at once has a constant cost"
         )
         precondition(
-            needs.map { declaration.problems.contains($0.problem) } ?? true,
+            needs.map { declaration.problems.contains($0.kind) } ?? true,
             "\(declaration.id) does not declare the problem of a setting that is not set"
         )
         self.declaration = declaration
@@ -122,26 +122,30 @@ package struct Operation<Collection: Sendable>: Sendable {
 /// A setting without which an operation is switched off: it answers each request that its access admits with a problem.
 package struct NeededSetting<Collection: Sendable>: Sendable {
     private let name: String
-    fileprivate let problem: ProblemKind
+    /// The kind of ``problem``.
+    fileprivate let kind: ProblemKind
     private let isSet: @Sendable (Collection) -> Bool
 
     /// - Parameters:
     ///   - name: The name of the setting: `kakao.app_id`.
-    ///   - problem: The problem of a request without it, which the operation declares.
+    ///   - kind: The kind of problem of a request without it, which the operation declares.
     ///   - isSet: Whether a server has the setting.
     package init(
         _ name: String,
-        _ problem: ProblemKind = .notConfigured,
+        _ kind: ProblemKind = .notConfigured,
         isSet: @escaping @Sendable (Collection) -> Bool
     ) {
         self.name = name
-        self.problem = problem
+        self.kind = kind
         self.isSet = isSet
     }
 
+    /// The problem of all requests to a server without the setting.
+    var problem: Problem { Problem(of: kind, "The operation is switched off. Set `\(name)`.") }
+
     /// Returns the problem of all requests to a server; `nil` if it has the setting.
     func problem(of collection: Collection) -> Problem? {
-        isSet(collection) ? nil : Problem(of: problem, "The operation is switched off. Set `\(name)`.")
+        isSet(collection) ? nil : problem
     }
 }
 

@@ -32,29 +32,42 @@ package struct Routes {
     /// Adds the operations of `collection`.
     package mutating func add<Collection: RouteCollection>(_ collection: Collection) {
         for operation in Collection.operations {
-            let declaration = operation.declaration
-            var limit = declaration.maximumBodyBytes
-            if declaration.access.openLimit != nil { limit = limit ?? Self.anonymousBody }
-            // The body of a GET is not used.
-            if declaration.method == .get { limit = limit ?? RequestSize.small }
-            let handler = handler(of: operation, collection)
-            Self.add(handler, of: declaration, upTo: limit, authorizer, to: &router)
-            if let publicAuthorizer, declaration.access.isPublic {
-                Self.add(handler, of: declaration, upTo: limit, publicAuthorizer, to: &publicRouter)
-            }
+            add(handler(of: operation, collection), of: operation.declaration)
         }
+    }
+
+    /// Adds the operations of a collection that this server cannot make without the settings that they need. All of them are
+    /// switched off.
+    package mutating func addSwitchedOff<Collection: RouteCollection>(_: Collection.Type) {
+        for operation in Collection.operations {
+            guard let needs = operation.needs else {
+                preconditionFailure("\(operation.declaration.id) needs no setting")
+            }
+            add(Self.refusing(needs.problem, operation), of: operation.declaration)
+        }
+    }
+
+    private mutating func add(_ handler: Handler, of declaration: OperationDeclaration) {
+        var limit = declaration.maximumBodyBytes
+        if declaration.access.openLimit != nil { limit = limit ?? Self.anonymousBody }
+        // The body of a GET is not used.
+        if declaration.method == .get { limit = limit ?? RequestSize.small }
+        Self.add(handler, of: declaration, upTo: limit, authorizer, to: &router)
+        if let publicAuthorizer, declaration.access.isPublic {
+            Self.add(handler, of: declaration, upTo: limit, publicAuthorizer, to: &publicRouter)
+        }
+    }
+
+    /// Returns the handler of an operation that is switched off. It responds before it reads a body that may be large.
+    private static func refusing<Collection>(_ problem: Problem, _ operation: Operation<Collection>) -> Handler {
+        if case .streaming = operation.handler { return .streaming(maximumBodyBytes: .max) { _, _ in throw problem } }
+        return .immediate { _ in throw problem }
     }
 
     /// Returns the handler of the requests to an operation.
     private func handler<Collection>(of operation: Operation<Collection>, _ collection: Collection) -> Handler {
         let declaration = operation.declaration
-        if let problem = operation.needs?.problem(of: collection) {
-            // Responds before it reads a body that may be large.
-            if case .streaming = operation.handler {
-                return .streaming(maximumBodyBytes: .max) { _, _ in throw problem }
-            }
-            return .immediate { _ in throw problem }
-        }
+        if let problem = operation.needs?.problem(of: collection) { return Self.refusing(problem, operation) }
         switch operation.handler {
         case .immediate(let handle):
             let handle = handle(collection)

@@ -161,7 +161,7 @@ import Testing
             let body = Self.object(Self.send, "push_message", message)
             cases.append(Case(path: "/v1/push/send", body: body, field: "push_message"))
         }
-        for bypass in ["1", "\"yes\"", "\"True\"", "[]", "0"] {
+        for bypass in ["1", "\"yes\"", "\"on\"", "[]", "0"] {
             cases.append(
                 Case(path: "/v1/push/send", body: Self.object(Self.send, "bypass", bypass), field: "bypass")
             )
