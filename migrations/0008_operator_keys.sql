@@ -11,8 +11,8 @@ CREATE TABLE operator_keys (
     created_by          text,
     -- The id of the key that created this one; zeros for the key in the settings, NULL for a command on the server's machine.
     created_by_key      uuid,
-    -- The `Idempotency-Key` of the request that created the key, and the SHA-256 of the request. The response, which has the
-    -- key, is not stored.
+    -- The `Idempotency-Key` of the request that created the key; `request_sha256` is the SHA-256 of the request. The response,
+    -- which has the key, is not stored.
     idempotency_key     text,
     request_sha256      bytea       CHECK ((request_sha256 IS NULL) = (idempotency_key IS NULL)),
     expires_at          timestamptz,

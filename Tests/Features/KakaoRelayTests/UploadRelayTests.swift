@@ -116,12 +116,11 @@ import Testing
         }
     }
 
-    @Test("Without sharing.app_key_calls there is no such call")
-    func notOffered() async throws {
+    @Test("Without sharing.app_key_calls the call is switched off, and its file is not read")
+    func switchedOff() async throws {
         try await withSharedService { service in
-            // The document describes the call nevertheless.
             let answer = try await curl(["\(service.api.url)\(Self.path)", "-F", "file=text"])
-            #expect(answer.status == "404")
+            #expect(answer.status == "403")
         }
     }
 }
