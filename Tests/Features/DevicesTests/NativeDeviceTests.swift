@@ -462,7 +462,7 @@ import Testing
                 ("tags", "deals"), ("tags", [""]), ("tags", [1]), ("tags", ["a": "b"]),
                 ("tags", [.string(String(repeating: "a", count: 65))]),
                 ("tags", .array((0..<51).map { .string("tag \($0)") })),
-                ("uuid", 0), ("uuid", "x"), ("uuid", [7]), ("device_id", "phone"), ("pushToken", "token"),
+                ("user_id", 0), ("user_id", "x"), ("user_id", [7]), ("device_id", "phone"), ("pushToken", "token"),
             ]
             for (field, value) in cases {
                 let answer = try await Self.put(app, "phone", [field: value])
