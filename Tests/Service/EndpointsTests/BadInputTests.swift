@@ -47,7 +47,7 @@ import Testing
                     #expect(answer.json?["code"] == -2, comment)
                 }
                 // Kakao has words of its own for a missing parameter.
-                let missing = item.field.map { "The Parameter [\($0)] cannot be null." }
+                let missing = answer.field.map { "The Parameter [\($0)] cannot be null." }
                 let message = answer.json?["msg"]?.string
                 #expect(message == answer.json?["detail"]?.string || message == missing, comment)
             }
