@@ -42,6 +42,13 @@ extension TestClient {
         return json
     }
 
+    /// Returns the JSON of a push as lists, events and webhooks have it: without its message.
+    package func summary(of push: String) async throws -> JSONValue {
+        var members = try await shown(push).object ?? JSONObject()
+        for name in ["message", "phones"] { members.removeValue(forName: name) }
+        return .object(members)
+    }
+
     /// Returns the counts of a push's users.
     package func users(_ push: String) async throws -> JSONValue? { try await shown(push)["users"] }
 

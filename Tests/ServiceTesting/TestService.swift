@@ -122,7 +122,7 @@ extension Settings {
         // A test that holds Kakao's responses back determines when they arrive, however long it takes until then.
         settings.kakao.callTimeout = .seconds(600)
         settings.identity.feedbackSecret = Secret(Keys.feedback)
-        settings.publicURL = .own
+        settings.publicURL = .own(host: settings.http.host)
         return settings
     }
 }

@@ -204,9 +204,7 @@ struct KakaoRelayRoutes: RouteCollection {
     private func requireEnabled(_ family: KakaoFamily) throws {
         guard family == .story, !settings.relaysStory else { return }
         throw Problem(
-            ProblemKind.storyEnded.status,
-            code: KakaoErrorCode.apiTerminated.rawValue,
-            kind: ProblemKind.storyEnded.name,
+            of: .storyEnded,
             "Kakao has ended the API of KakaoStory. An operator can enable these calls with `story.enabled`, for the sandbox."
         )
     }
@@ -371,6 +369,7 @@ extension KakaoOperation {
 extension ProblemKind {
     fileprivate static let storyEnded = ProblemKind(
         .gone,
+        code: KakaoErrorCode.apiTerminated.rawValue,
         "story-ended",
         "Kakao has ended the API of KakaoStory, and `story.enabled` is not set."
     )

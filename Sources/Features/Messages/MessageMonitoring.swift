@@ -15,15 +15,11 @@ struct MessageMonitoring: Sendable {
         "Receivers of KakaoTalk messages that this server has handled, by final outcome: sent, failed, uncertain."
     )
 
-    private let unfinished: CachedQuery<Unfinished>
+    private let unfinished: CachedQuery<CountUnfinishedMessages.Row>
+    /// The oldest message with a receiver who waits.
+    private let waiting: CachedQuery<[UnfinishedWork.Item]>
     /// The receivers by final state.
     private let receivers: LoopCounts<ReceiverState>
-
-    private struct Unfinished: Sendable {
-        let scheduled: Int64
-        let sending: Int64
-        let waiting: [UnfinishedWork.Item]
-    }
 
     init(pool: PostgresPool, receivers: LoopCounts<ReceiverState>) {
         self.receivers = receivers
@@ -31,11 +27,10 @@ struct MessageMonitoring: Sendable {
             guard let counts = try await pool.read(CountUnfinishedMessages(limit: Backlog.limit)).first else {
                 throw PostgresError(.decoding)
             }
-            return Unfinished(
-                scheduled: counts.scheduled,
-                sending: counts.sending,
-                waiting: try await pool.read(ListWaitingMessages(limit: ListWaitingMessages.messages))
-            )
+            return counts
+        }
+        waiting = CachedQuery(pool) { pool in
+            try await pool.read(ListWaitingMessages(limit: ListWaitingMessages.messages))
         }
     }
 
@@ -51,10 +46,9 @@ struct MessageMonitoring: Sendable {
         let states = [(MessageState.scheduled, counts.scheduled), (.sending, counts.sending)]
         let messages = Self.messages.reading("state", states.map { ($0.0.rawValue, Double($0.1)) })
         var report = Monitoring.Report(metrics: [messages, outcomes])
-        report.messages = UnfinishedWork(
-            states: states.reduce(into: [:]) { $0[$1.0.rawValue] = $1.1 },
-            attention: counts.waiting
-        )
+        report.messages = UnfinishedWork(states: states.reduce(into: [:]) { $0[$1.0.rawValue] = $1.1 }) { [waiting] in
+            await waiting.value() ?? []
+        }
         return report
     }
 }

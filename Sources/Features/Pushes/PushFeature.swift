@@ -45,7 +45,8 @@ package struct PushFeature: Feature {
             progress: progress,
             queue: CachedQuery(server.sending.pool) { [present] pool in
                 try await PushQueue.read(pool, present.hours)
-            }
+            },
+            stopped: CachedQuery(server.sending.pool) { pool in try await pool.read(ListStoppedPushes()) }
         )
         server.monitoring.register(monitoring.report)
         server.senderControl.onChange(notices.pushChanged)

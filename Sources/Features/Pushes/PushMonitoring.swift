@@ -13,8 +13,6 @@ struct PushQueue: Sendable {
     let oldestWaitingSeconds: Double
     /// The number of unfinished pushes in each state.
     var pushes: [PushState: Int64] = [:]
-    /// The oldest push of each state that waits for an operator.
-    var stopped: [UnfinishedWork.Item] = []
 
     static func read(_ pool: PostgresPool, _ hours: PostgresValue) async throws -> PushQueue {
         guard var queue = try await pool.read(ReadPushQueue(limit: Backlog.limit, hours: hours)).first else {
@@ -23,7 +21,6 @@ struct PushQueue: Sendable {
         for (state, count) in try await pool.read(CountUnfinishedPushes(limit: Backlog.limit, hours: hours)) {
             if let state { queue.pushes[state, default: 0] += count }
         }
-        queue.stopped = try await pool.read(ListStoppedPushes())
         return queue
     }
 }
@@ -61,6 +58,8 @@ struct PushMonitoring: Sendable {
     let users: LoopCounts<BatchState>
     let progress: WorkProgress
     let queue: CachedQuery<PushQueue>
+    /// The oldest push of each state that waits for an operator.
+    let stopped: CachedQuery<[UnfinishedWork.Item]>
 
     func report() async -> Monitoring.Report {
         let users = await users.sums()
@@ -87,10 +86,9 @@ struct PushMonitoring: Sendable {
             metrics: sender + metrics,
             backlog: Backlog(batches: queue.waitingBatches, oldestSeconds: queue.oldestWaitingSeconds)
         )
-        report.pushes = UnfinishedWork(
-            states: queue.pushes.reduce(into: [:]) { $0[$1.key.rawValue] = $1.value },
-            attention: queue.stopped
-        )
+        report.pushes = UnfinishedWork(states: queue.pushes.reduce(into: [:]) { $0[$1.key.rawValue] = $1.value }) {
+            [stopped] in await stopped.value() ?? []
+        }
         return report
     }
 }

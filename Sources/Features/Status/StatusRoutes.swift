@@ -44,8 +44,8 @@ struct StatusRoutes: RouteCollection {
         let status = ServiceStatus(
             sender: SenderStatus(server.availability, await stop),
             backlog: report.backlog,
-            pushes: report.pushes,
-            messages: report.messages,
+            pushes: await ShownWork(report.pushes),
+            messages: await ShownWork(report.messages),
             isDatabaseUp: report.isDatabaseUp,
             commits: server.lostCommits.health.state,
             replica: server.replica?.report,
@@ -86,8 +86,8 @@ private struct ServiceStatus: Sendable {
     /// `nil` if the database does not respond.
     let backlog: Backlog?
     /// Those that have not ended; `nil` if the database does not respond.
-    let pushes: UnfinishedWork?
-    let messages: UnfinishedWork?
+    let pushes: ShownWork?
+    let messages: ShownWork?
     let isDatabaseUp: Bool
     let commits: CommitHealth.State
     /// `nil` if there is none.
@@ -110,13 +110,13 @@ private struct ServiceStatus: Sendable {
             .member("backlog", backlogShape.kind, "What waits to be sent.") { $0 },
             .nullable(
                 "pushes",
-                UnfinishedWork.pushes.kind,
+                ShownWork.pushes.kind,
                 "The pushes that have not ended; null if the database does not respond.",
                 \.pushes
             ),
             .nullable(
                 "messages",
-                UnfinishedWork.messages.kind,
+                ShownWork.messages.kind,
                 "The KakaoTalk messages that have not ended; null if the database does not respond.",
                 \.messages
             ),

@@ -598,13 +598,14 @@ import Testing
     }
 
     @Test("Without return addresses there is no login in a browser")
-    func notOffered() async throws {
+    func switchedOff() async throws {
         try await withAccounts {
             $0.accounts.returnURLs = []
         } _: { service in
             for path in ["/login/kakao", "/login/kakao/callback"] {
                 let answer = try await service.api.with(nil).get(path)
-                #expect(answer.status == 404)
+                #expect(answer.status == 409)
+                #expect(answer.problem == "not-configured")
             }
         }
     }

@@ -231,8 +231,8 @@ import Testing
                 #expect(try await service.api.with(authorization).post("/v1/users/1/sync").status == 401)
             }
             for user in ["0", "-1", "x", "9223372036854775808", "%201"] {
-                #expect(try await service.api.delete("/v1/users/\(user)").field == "uuid")
-                #expect(try await service.api.post("/v1/users/\(user)/sync").field == "uuid")
+                #expect(try await service.api.delete("/v1/users/\(user)").field == "user_id")
+                #expect(try await service.api.post("/v1/users/\(user)/sync").field == "user_id")
             }
             #expect(try await service.kakao.tokens(of: 1) == ["phone gcm token"])
         }

@@ -35,7 +35,7 @@ import Testing
     }
 
     private static func withPhones(
-        _ adjust: @escaping (inout Settings) -> Void = { _ in },
+        _ adjust: (inout Settings) -> Void = { _ in },
         _ body: (TestService) async throws -> Void
     ) async throws {
         try await withAppKeyCalls(
@@ -62,8 +62,8 @@ import Testing
             let ka: String?
         }
         let received = Locked<[Received]>([])
-        let routes = { @Sendable (router: inout Router) in
-            router.on(.post, "\(templates)/default") { request in
+        func route(_ router: inout Router) {
+            router.on(.post, "\(Self.templates)/default") { request in
                 received.withLock {
                     $0.append(Received(authorization: request[.authorization], ka: request[.ka]))
                 }
@@ -72,10 +72,10 @@ import Testing
                 )
             }
         }
-        try await withStubServer(routes) { url in
+        try await withStubServer(route) { url in
             try await Self.withPhones {
                 $0.kakao.apiURL = url
-            } _: { service in
+            } _: { service async throws in
                 for key in [Self.nativeKey, Self.javaScriptKey] {
                     let phone = Self.phone(service.api, key: key)
                     // iOS posts a form, the others send a query.
@@ -116,7 +116,7 @@ import Testing
 
     @Test("Elsewhere, and without the setting, an app key is rejected, but does not make its address wait")
     func rejected() async throws {
-        try await Self.withPhones { service in
+        try await Self.withPhones { service async throws in
             for _ in 0..<8 {
                 for (path, api) in [("/v1/pushes", service.api), ("/v2/user/me", service.api)] {
                     #expect(try await Self.phone(api).get(path).status == 401)
@@ -180,7 +180,7 @@ import Testing
     func publicPort() async throws {
         try await Self.withPhones {
             $0.operatorPort = 0
-        } _: { service in
+        } _: { service async throws in
             let open = TestClient(url: service.server.url)
             #expect(try await Self.validate(Self.phone(open)) == 200)
             #expect(try await Self.validate(open) == 401)

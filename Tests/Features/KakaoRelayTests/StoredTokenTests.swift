@@ -84,9 +84,11 @@ import Testing
         let relay = KakaoRelayRoutes(
             settings: settings.relay,
             kakao: context.background.kakao(.requests),
+            kakaoForApps: context.background.kakao(.appKeys),
             audit: context.background.audit,
             images: settings.sharing.images,
             uploads: ConcurrencyLimit(4),
+            appUploads: ConcurrencyLimit(2),
             tokens: tokens ?? accounts.tokens(context.background),
             reservations: QuotaReservations(pool: context.background.pool, quotas: settings.messages.quotas),
             consentURL: { userID, scopes in

@@ -90,9 +90,9 @@ import Testing
             #expect(proposed["state"] == "proposed")
             #expect(proposed["awaits_approval"] == true)
             #expect(proposed["counted_users"] == 10)
-            #expect(try await office.creator.shown(push) == proposed)
+            #expect(try await office.creator.summary(of: push) == proposed)
             try await office.sendAnother()
-            #expect(try await office.creator.shown(push) == proposed)
+            #expect(try await office.creator.summary(of: push) == proposed)
             #expect(try await office.database.count("push_parts") == 0)
             #expect(office.kakao.sandbox.reached(marker: "m").times == 0)
             for filter in [["state": "proposed"], ["unfinished": "true"]] as [KeyValuePairs<String, String>] {

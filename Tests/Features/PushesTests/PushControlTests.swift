@@ -395,9 +395,9 @@ import Testing
                 #expect(try await ids("canceled", limit: limit) == [pushes[3], pushes[1]])
                 #expect(try await ids("halted", limit: limit).isEmpty)
             }
-            // An item is equal to the push shown alone.
+            // An item is equal to the push shown alone, apart from its message.
             let item = try await service.api.get("/v1/pushes", ["limit": "1"]).json?["items"]?[0]
-            #expect(try await service.api.shown(pushes[4]) == item)
+            #expect(try await service.api.summary(of: pushes[4]) == item)
             for (query, field) in [
                 ("state=finished", "state"), ("limit=0", "limit"), ("limit=1001", "limit"), ("cursor=x", "cursor"),
             ] {

@@ -51,7 +51,7 @@ import Testing
             async let end = stream.follow(service.api, push)
             try await eventually("the first event is received") { try stream.pushes.count == 1 }
             #expect(stream.head.lowercased().contains("content-type: text/event-stream"))
-            #expect(try stream.pushes == [try await service.api.shown(push)])
+            #expect(try stream.pushes == [try await service.api.summary(of: push)])
             #expect(try await service.api.control(push, "pause") == 200)
             try await eventually("an event has the state paused") {
                 try stream.pushes.last?["state"] == "paused"
@@ -62,7 +62,7 @@ import Testing
             #expect(try await end.status == "200")
             let last = try #require(try stream.pushes.last)
             #expect(last["state"] == "done")
-            #expect(last == (try await service.api.shown(push)))
+            #expect(last == (try await service.api.summary(of: push)))
             #expect(stream.text.hasSuffix("}\n\n"))
         }
     }
@@ -95,7 +95,7 @@ import Testing
             try await service.api.waitUntilDone(push)
             let stream = try Stream()
             #expect(try await stream.follow(service.api, push).status == "200")
-            #expect(try stream.pushes == [try await service.api.shown(push)])
+            #expect(try stream.pushes == [try await service.api.summary(of: push)])
         }
     }
 

@@ -117,7 +117,9 @@ import Testing
         try await withService { service in
             let before = try #require(try await service.api.get("/v1/status").json?.object)
             #expect(
-                before.members.map(\.name) == ["sender", "backlog", "journal", "database", "kakao", "servers"]
+                before.members.map(\.name) == [
+                    "sender", "backlog", "pushes", "messages", "journal", "database", "kakao", "servers",
+                ]
             )
             #expect(
                 before["sender"] == [

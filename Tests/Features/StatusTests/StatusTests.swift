@@ -98,6 +98,7 @@ import Testing
             try await eventually("the status shows them") {
                 status = try await service.api.get("/v1/status").json
                 return status?["messages"]?["attention"]?.array?.count == 1
+                    && status?["pushes"]?["attention"]?.array?.count == 3
                     && status?["pushes"]?["states"]?["halted"] == 3
             }
             #expect(

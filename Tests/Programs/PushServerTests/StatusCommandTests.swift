@@ -53,8 +53,11 @@ import Testing
             try await service.database.pool.write(
                 "UPDATE pushes SET state = 'halted', reason = 'wrong appKey' WHERE id IN ('\(ids[1])', '\(ids[2])')"
             )
-            try await eventually("the status shows it") { try await status.run([]).code == 2 }
-            let halted = try await status.run([])
+            var halted = paused
+            try await eventually("the status shows it") {
+                halted = try await status.run([])
+                return halted.code == 2 && halted.output.contains(ids[1])
+            }
             #expect(halted.output.contains("2 halted") && halted.output.contains("1 paused"), "\(halted)")
             #expect(halted.output.contains("\(ids[1]) (second)") && !halted.output.contains(ids[2]), "\(halted)")
             #expect(halted.output.contains("wrong appKey") && halted.output.contains("resume"), "\(halted)")

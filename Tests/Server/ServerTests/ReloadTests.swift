@@ -6,6 +6,7 @@ import HTTPClient
 import HTTPServer
 import HTTPTypes
 import JSON
+import KakaoAPI
 import KakaoSandbox
 import Locking
 import Pushes

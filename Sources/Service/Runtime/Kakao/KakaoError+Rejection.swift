@@ -7,7 +7,8 @@ extension KakaoError {
     package var tokenRejection: CredentialRejection? {
         guard credential == .userToken, case .refused(_, let code, let message) = kind else { return nil }
         switch code {
-        case .invalidCredential where !refusesAddress: return message.contains("expired") ? .expiredToken : .unknownToken
+        case .invalidCredential where !refusesAddress:
+            return message.contains("expired") ? .expiredToken : .unknownToken
         case .invalidParameter: return .malformedToken
         default: return nil
         }

@@ -4,10 +4,11 @@ package import FoundationEssentials
 package struct UnfinishedWork: Sendable {
     /// The number in each state that has any; ``Backlog/limit`` means at least that many.
     package let states: [String: Int64]
-    /// The oldest that needs an operator, or that waits, of each state in which one does; the most urgent state first.
-    package let attention: [Item]
+    /// Reads the oldest that needs an operator, or that waits, of each state in which one does; the most urgent state first. The
+    /// metrics do without it.
+    package let attention: @Sendable () async -> [Item]
 
-    package init(states: [String: Int64], attention: [Item]) {
+    package init(states: [String: Int64], attention: @escaping @Sendable () async -> [Item]) {
         self.states = states
         self.attention = attention
     }

@@ -2,25 +2,36 @@ import Endpoints
 import Runtime
 import Schemas
 
-extension UnfinishedWork {
-    /// The unfinished pushes, as the status shows them.
+/// Unfinished pushes or messages, as the status shows them.
+struct ShownWork: Sendable {
+    private let states: [String: Int64]
+    private let attention: [UnfinishedWork.Item]
+
+    /// Reads those that need attention. Returns `nil` without any work.
+    init?(_ work: UnfinishedWork?) async {
+        guard let work else { return nil }
+        states = work.states
+        attention = await work.attention()
+    }
+
+    /// The unfinished pushes.
     static let pushes = shape(
         "UnfinishedPushes",
         states: ["proposed", "scheduled", "preparing", "sending", "paused", "halted"],
         "The oldest of each state that needs an operator: halted, proposed and paused."
     )
 
-    /// The unfinished KakaoTalk messages, as the status shows them.
+    /// The unfinished KakaoTalk messages.
     static let messages = shape(
         "UnfinishedMessages",
         states: ["scheduled", "sending"],
         "The oldest with a receiver who waits, such as for the next day's quota."
     )
 
-    private static func shape(_ name: String, states: [String], _ attention: String) -> Shape<UnfinishedWork> {
-        let counts = Shape<UnfinishedWork>(
+    private static func shape(_ name: String, states: [String], _ attention: String) -> Shape<ShownWork> {
+        let counts = Shape<ShownWork>(
             "\(name)ByState",
-            states.map { state -> Shape<UnfinishedWork>.Member in
+            states.map { state -> Shape<ShownWork>.Member in
                 .member(state, .count, "Those that are `\(state)`.") { $0.states[state] ?? 0 }
             }
         )
@@ -33,7 +44,7 @@ extension UnfinishedWork {
         )
     }
 
-    private static let item = Shape<Item>(
+    private static let item = Shape<UnfinishedWork.Item>(
         "UnfinishedItem",
         [
             .member("id", .uuid, "Its id.", \.id),
