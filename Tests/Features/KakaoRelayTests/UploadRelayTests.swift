@@ -116,12 +116,12 @@ import Testing
         }
     }
 
-    @Test("Without sharing.app_key_calls there is no such call")
+    @Test("Without sharing.app_key_calls the call is switched off")
     func notOffered() async throws {
         try await withSharedService { service in
             // The document describes the call nevertheless.
             let answer = try await curl(["\(service.api.url)\(Self.path)", "-F", "file=text"])
-            #expect(answer.status == "404")
+            #expect(answer.status == "403")
         }
     }
 }
