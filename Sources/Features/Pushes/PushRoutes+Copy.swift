@@ -28,24 +28,43 @@ extension PushRoutes {
 
     @Sendable private func copy(_ call: Call) async throws -> Response {
         let id = try Self.id(call)
+        let changes = try CopyChanges(call)
         // A repetition needs no other push, which may have been deleted since the first request.
         if try !call[Self.dryRun], let earlier = try await store.earlierCreation(Idempotency(call)) {
             return respond(to: earlier, status: .accepted)
         }
         guard let request = try await pushes.request(of: id) else { throw Self.notFound }
-        return try await create(NewPush(copyOf: request, call, settings(), kakaoVersion: kakaoVersion), for: call)
+        return try await create(NewPush(copyOf: request, changes, call, settings(), kakaoVersion: kakaoVersion), for: call)
+    }
+}
+
+/// What a copy of a push has in place of the other push's.
+private struct CopyChanges {
+    let name: String?
+    let kind: PushKind?
+    let times: SendingTimes
+
+    /// Reads the body of `POST /v1/pushes/{id}/copy`.
+    ///
+    /// - Throws: ``Problem`` for an invalid field.
+    init(_ call: Call) throws {
+        name = try call[NewPush.nameField]
+        kind = try call[NewPush.kindField]
+        times = try SendingTimes(call)
     }
 }
 
 extension NewPush {
-    /// Reads the body of `POST /v1/pushes/{id}/copy`.
+    /// Creates a copy of a push.
     ///
     /// - Parameters:
     ///   - request: The request that created the other push.
+    ///   - changes: What the copy has in place of the other push's.
     ///   - kakaoVersion: The version of Kakao's API that the server calls.
-    /// - Throws: ``Problem`` for an invalid field, or if the settings do not allow the push any more.
+    /// - Throws: ``Problem`` if the settings do not allow the push any more.
     fileprivate init(
         copyOf request: StoredPushRequest,
+        _ changes: CopyChanges,
         _ call: Call,
         _ settings: PushSettings,
         kakaoVersion: PushVersion
@@ -64,15 +83,15 @@ extension NewPush {
         )
         toTesters = request.toTesters
         approvalAboveUsers = toTesters ? nil : settings.approvalAboveUsers.map(Int64.init)
-        kind = try call[Self.kindField] ?? request.kind
+        kind = changes.kind ?? request.kind
         bypass = request.bypass
         try check(message.object, in: "message", settings, kakaoVersion: kakaoVersion)
         exclusion = try request.exclusion.map { try Kind<PushExclusion>.exclusion.read(JSONValue(parsing: $0)) }
         createdBy = call.caller.key
-        name = try call[Self.nameField] ?? request.name
+        name = changes.name ?? request.name
         delivery = request.delivery
         skipsUnknown = request.skipsUnknown
         usersPerSecond = request.usersPerSecond
-        times = try SendingTimes(call)
+        times = changes.times
     }
 }
