@@ -34,7 +34,8 @@ extension PushRoutes {
             return respond(to: earlier, status: .accepted)
         }
         guard let request = try await pushes.request(of: id) else { throw Self.notFound }
-        return try await create(NewPush(copyOf: request, changes, call, settings(), kakaoVersion: kakaoVersion), for: call)
+        let push = try NewPush(copyOf: request, changes, call, settings(), kakaoVersion: kakaoVersion)
+        return try await create(push, for: call)
     }
 }
 
