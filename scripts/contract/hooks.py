@@ -39,12 +39,13 @@ def make_valid(case):
     case.query.pop("cursor", None)
     # A key may be used for one request only.
     case.headers.pop("Idempotency-Key", None)
-    callers = case.operation.schema.raw_schema["paths"][case.path][case.method.lower()]["security"][-1:]
-    if callers == [{"kakaoToken": []}]:
+    alternatives = case.operation.schema.raw_schema["paths"][case.path][case.method.lower()]["security"]
+    schemes = {scheme for alternative in alternatives for scheme in alternative}
+    if "kakaoToken" in schemes:
         # An operator names the user of a relayed call.
         fields = case.query if case.method in ("GET", "DELETE") else body
         fields |= {"target_id_type": "user_id", "target_id": 1}
-    if callers == [{"userToken": []}]:
+    if "userToken" in schemes:
         # An operator names the user, in one place.
         if case.method == "POST" and not body:
             case.body = body = {}
@@ -57,6 +58,14 @@ def make_valid(case):
         if fields.get("uuids") is None:
             fields.pop("uuids", None)
             fields[user] = 1
+    if case.operation.definition.raw["operationId"] in ("copyPush", "createKey"):
+        # The times are in order, and in the future.
+        for name in ("send_at", "expires_at"):
+            body.pop(name, None)
+    if case.operation.definition.raw["operationId"] == "createKey":
+        # A key has a role or scopes.
+        body.pop("role", None)
+        body["scopes"] = body.get("scopes") or ["read"]
     if case.operation.definition.raw["operationId"] == "createPush":
         # The audience exists, the times are in order, and a user that is not known can be named only by its id. There are
         # no testers, and advertising begins with its mark.

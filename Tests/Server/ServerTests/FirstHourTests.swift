@@ -19,6 +19,7 @@ import Testing
                 let path = try #require(answer.json?[name]?.string)
                 #expect(try await service.api.with(nil).get(path).status == 200, "\(path)")
             }
+            #expect(try await service.api.with(nil).post("/").status == 405)
         }
     }
 

@@ -128,7 +128,9 @@ package struct Router: Sendable {
         }
         guard path.hasPrefix("/") else { return .notFound }
         // One more than any pattern has matches none, however many are left in it.
-        let segments = path.dropFirst().split(separator: "/", maxSplits: depth, omittingEmptySubsequences: false)
+        let rest = path.dropFirst()
+        let segments =
+            rest.isEmpty ? [] : rest.split(separator: "/", maxSplits: depth, omittingEmptySubsequences: false)
         var search = Search(method: wanted)
         if let route = try find(segments[...], below: 0, &search) {
             return .found(route, pathParameters: search.parameters)
