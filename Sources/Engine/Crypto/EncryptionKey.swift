@@ -18,10 +18,7 @@ package struct EncryptionKey: Sendable, Equatable, CustomStringConvertible, Cust
     package init?(_ bytes: [UInt8]) {
         guard bytes.count == Self.length else { return nil }
         self.bytes = bytes
-        id = SHA256Digest.of(Array("key id".utf8) + bytes).prefix(8).map { byte in
-            let digits = String(byte, radix: 16)
-            return digits.utf8.count == 1 ? "0\(digits)" : digits
-        }.joined()
+        id = SHA256Digest.of(Array("key id".utf8) + bytes).prefix(8).hexadecimal
     }
 
     package var description: String { "***" }

@@ -2,11 +2,7 @@
 package enum RandomKey {
     /// Returns `words` times 64 bits from the system's random generator, in hexadecimal.
     package static func hexadecimal(words: Int) -> String {
-        var generator = SystemRandomNumberGenerator()
-        return (0..<words).map { _ in
-            let digits = String(generator.next() as UInt64, radix: 16)
-            return String(repeating: "0", count: 16 - digits.utf8.count) + digits
-        }.joined()
+        bytes(words * 8).hexadecimal
     }
 
     /// Returns bytes from the system's random generator.

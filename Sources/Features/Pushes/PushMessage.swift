@@ -72,15 +72,6 @@ extension Kind where Value == PushMessage {
     }
 }
 
-extension [UInt8] {
-    private static let digits = Array("0123456789abcdef".utf8)
-
-    /// The bytes as two digits each.
-    fileprivate var hexadecimal: String {
-        String(decoding: flatMap { [Self.digits[Int($0 >> 4)], Self.digits[Int($0 & 15)]] }, as: UTF8.self)
-    }
-}
-
 extension PushVersion {
     /// Returns the version whose format a message has.
     static func format(of message: JSONObject) -> PushVersion { message.has(v2.androidMember) ? .v2 : .v1 }

@@ -26,6 +26,11 @@ import Testing
         )
     }
 
+    @Test("A difference from UTC that no zone has is refused", arguments: [Int(Int64.max), Int(Int64.min), 604_801])
+    func impossible(seconds: Int) {
+        #expect(throws: CommandFailure.self) { try Self.zone("Asia/Seoul", [("2016-01-01T00:00:00.000Z", seconds)]) }
+    }
+
     @Test(
         "A time without a zone is one of the server's zone",
         arguments: [

@@ -36,15 +36,7 @@ struct TalkCalls: Sendable {
         }
         server.on(RetrievePlusFriends.self) { call, caller throws(KakaoRefusal) in
             let user = try user(caller)
-            let channels = try channels(call.publicIDs, of: user).map { channel in
-                RetrievePlusFriends.PlusFriend(
-                    uuid: channel.uuid,
-                    publicID: channel.publicID,
-                    relation: channel.relation,
-                    updatedAt: channel.updatedAt
-                )
-            }
-            return RetrievePlusFriends.Answer(userID: user.id, plusFriends: channels)
+            return RetrieveChannels.Answer(userID: user.id, channels: try channels(call.publicIDs, of: user))
         }
         addMemos(to: &server)
         addMessages(to: &server)

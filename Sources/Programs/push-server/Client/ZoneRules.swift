@@ -11,6 +11,9 @@ struct ZoneRules: Equatable {
         let seconds: Int
     }
 
+    /// The differences from UTC, in seconds, which in PostgreSQL are less than a week. Something else may answer in the server's place.
+    private static let possibleOffsets: ClosedRange<Int64> = -604_800...604_800
+
     let name: String
     private let offsets: [Offset]
     /// The end of the time of which the differences are known, in Unix seconds.
@@ -19,7 +22,9 @@ struct ZoneRules: Equatable {
     /// - Throws: ``CommandFailure`` if the JSON is not a time zone, as from another server or version.
     init(_ json: JSONValue) throws {
         let offsets = (json["offsets"]?.array ?? []).compactMap { offset -> Offset? in
-            guard let since = Self.time(offset["since"]), let seconds = offset["seconds"]?.integer else { return nil }
+            guard let since = Self.time(offset["since"]), let seconds = offset["seconds"]?.integer,
+                Self.possibleOffsets.contains(seconds)
+            else { return nil }
             return Offset(since: since, seconds: Int(seconds))
         }
         guard let name = json["name"]?.string, let until = Self.time(json["until"]), !offsets.isEmpty else {
@@ -114,30 +119,14 @@ struct LocalTime: Equatable {
 
     /// Reads `YYYY-MM-DD HH:MM` or `YYYY-MM-DD HH:MM:SS`, also with a `T`. Returns `nil` for anything else.
     init?(_ text: String) {
-        let bytes = Array(text.utf8)
-        let withSeconds = bytes.count == 19
-        guard bytes.count == 16 || withSeconds, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
-            bytes[10] == UInt8(ascii: " ") || bytes[10] == UInt8(ascii: "T"), bytes[13] == UInt8(ascii: ":"),
-            !withSeconds || bytes[16] == UInt8(ascii: ":")
-        else { return nil }
-        func number(_ range: Range<Int>) -> Int? {
-            bytes[range].reduce(Optional(0)) { number, byte in
-                guard let number, (0x30...0x39).contains(byte) else { return nil }
-                return number * 10 + Int(byte - 0x30)
-            }
+        var bytes = Array(text.utf8)
+        guard bytes.count == 16 || bytes.count == 19, [UInt8(ascii: " "), UInt8(ascii: "T")].contains(bytes[10]) else {
+            return nil
         }
-        guard let year = number(0..<4), let month = number(5..<7), let day = number(8..<10), let hour = number(11..<13),
-            let minute = number(14..<16), let second = withSeconds ? number(17..<19) : 0,
-            let seconds = CivilDate.unixSeconds(
-                year: year,
-                month: month,
-                day: day,
-                hour: hour,
-                minute: minute,
-                second: second
-            )
-        else { return nil }
+        bytes[10] = UInt8(ascii: "T")
+        bytes += (bytes.count == 16 ? ":00Z" : "Z").utf8
+        guard let date = Date(rfc3339: String(decoding: bytes, as: UTF8.self)) else { return nil }
         self.text = text
-        self.seconds = seconds
+        seconds = Int(date.timeIntervalSince1970)
     }
 }

@@ -34,8 +34,17 @@ package struct RetrieveChannels: KakaoCall {
             ),
             make: Self.init
         ),
-        answer: .json(
-            Answer.record.kind("KakaoChannels"),
+        answer: answer("channel", "KakaoChannel")
+    )
+
+    /// Kakao's answer.
+    ///
+    /// - Parameters:
+    ///   - name: What it calls a channel, with which the names of its members begin.
+    ///   - schema: The name of the schema of a channel.
+    static func answer(_ name: String, _ schema: String) -> KakaoAnswer<Answer> {
+        .json(
+            Answer.record(name, schema).kind("\(schema)s"),
             example: Answer(
                 userID: 123_456_789,
                 channels: [
@@ -48,7 +57,7 @@ package struct RetrieveChannels: KakaoCall {
                 ]
             )
         )
-    )
+    }
 
     /// A channel, and the user's relation to it.
     package struct Channel: Sendable {
@@ -68,13 +77,15 @@ package struct RetrieveChannels: KakaoCall {
             self.updatedAt = updatedAt
         }
 
-        fileprivate static let record = Record<Channel>(
-            .optional("channel_uuid", \.uuid, .text, "The search id, such as `@sample`."),
-            .required("channel_public_id", \.publicID, .text, "The id in the channel's address."),
-            .required("relation", \.relation, .text, "`ADDED`, `BLOCKED`, or `NONE` if the user never added it."),
-            .optional("updated_at", \.updatedAt, .text, "The time of the last change."),
-            make: Channel.init
-        )
+        fileprivate static func record(_ name: String) -> Record<Channel> {
+            Record(
+                .optional("\(name)_uuid", \.uuid, .text, "The search id, such as `@sample`."),
+                .required("\(name)_public_id", \.publicID, .text, "The id in the channel's address."),
+                .required("relation", \.relation, .text, "`ADDED`, `BLOCKED`, or `NONE` if the user never added it."),
+                .optional("updated_at", \.updatedAt, .text, "The time of the last change."),
+                make: Channel.init
+            )
+        }
     }
 
     package struct Answer: Sendable {
@@ -86,10 +97,12 @@ package struct RetrieveChannels: KakaoCall {
             self.channels = channels
         }
 
-        fileprivate static let record = Record<Answer>(
-            .optional("user_id", \.userID, .kakaoID, "The user."),
-            .optional("channels", \.channels, Channel.record.kind("KakaoChannel").array, "The channels."),
-            make: Answer.init
-        )
+        fileprivate static func record(_ name: String, _ schema: String) -> Record<Answer> {
+            Record(
+                .optional("user_id", \.userID, .kakaoID, "The user."),
+                .optional("\(name)s", \.channels, Channel.record(name).kind(schema).array, "The channels."),
+                make: Answer.init
+            )
+        }
     }
 }
