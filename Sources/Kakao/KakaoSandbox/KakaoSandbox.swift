@@ -53,7 +53,7 @@ package final class KakaoSandbox: Sendable {
     ///   - loops: The event loops of the sandbox. The caller owns them and shuts them down after ``shutdown()``.
     ///   - logger: A logger; the default one logs nothing.
     /// - Throws: `SystemError` if the sandbox cannot listen on the address, `TLSError` if no certificate can be
-    ///   generated or those for callbacks cannot be read, and errors of writing the certificate's file.
+    ///   generated or those for callbacks cannot be read, and errors of reading and writing the certificate's files.
     package init(
         settings: KakaoSandboxSettings = KakaoSandboxSettings(),
         loops: EventLoopGroup,
@@ -108,8 +108,13 @@ package final class KakaoSandbox: Sendable {
         }
         PushControl(ledger: ledger).addRoutes(to: &router)
         FaultControl(faults: faults).addRoutes(to: &router)
-        CallbackControl(settings: settings, unlink: unlink, accountEvents: accountEvents, link: link)
-            .addRoutes(to: &router)
+        CallbackControl(
+            settings: settings,
+            sender: callbacks,
+            unlink: unlink,
+            accountEvents: accountEvents,
+            link: link
+        ).addRoutes(to: &router)
         loginControl.addRoutes(to: &router)
         userControl.addRoutes(to: &router)
         talkControl.addRoutes(to: &router)
@@ -123,13 +128,20 @@ package final class KakaoSandbox: Sendable {
         loginControl.issuer.withLock { [url] in $0 = url }
     }
 
-    /// Generates the certificate and writes its file. Returns it as PEM, or `nil` for HTTP.
+    /// Reads the certificate and its key, or generates both and writes the certificate's file. Returns the certificate as PEM,
+    /// or `nil` for HTTP.
     private static func addTLS(
         to serverSettings: inout HTTPServerSettings,
         _ settings: KakaoSandboxSettings
     ) throws -> [UInt8]? {
         guard settings.tls else { return nil }
-        var names = [Self.emulatorHost] + [settings.name].compactMap(\.self)
+        if let file = settings.certificateFile, let keyFile = settings.privateKeyFile {
+            let certificate = Array(try Data(contentsOf: URL(filePath: file)))
+            let privateKey = Array(try Data(contentsOf: URL(filePath: keyFile)))
+            serverSettings.tls = try TLSContext(certificateChain: certificate, privateKey: privateKey)
+            return certificate
+        }
+        var names = [settings.name].compactMap(\.self)
         if SocketAddress(settings.host)?.isWildcard == false { names.append(settings.host) }
         let made = try SelfSignedCertificate(names: names)
         serverSettings.tls = try TLSContext(certificateChain: made.certificate, privateKey: made.privateKey)
@@ -139,9 +151,6 @@ package final class KakaoSandbox: Sendable {
         }
         return made.certificate
     }
-
-    /// The address by which Android's emulator reaches the machine that it runs on.
-    private static let emulatorHost = "10.0.2.2"
 
     /// Returns the host as it is written in a URL. A wildcard address becomes the loopback address.
     private static func urlHost(_ settings: KakaoSandboxSettings) -> String {

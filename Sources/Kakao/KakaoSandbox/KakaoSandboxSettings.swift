@@ -19,7 +19,8 @@ package struct KakaoSandboxSettings: Sendable {
     package var javaScriptKey = "sandbox-javascript-key"
     /// The client secret of the REST API key; `nil` if the key needs none.
     package var clientSecret: String? = "sandbox-client-secret"
-    /// The redirect URIs that are registered at Kakao; empty if all of `http` and `https` are.
+    /// The redirect URIs that are registered at Kakao; empty if all of `http` and `https` are. The native app key has its
+    /// own besides, `kakao{key}://oauth`.
     package var redirectURIs: Set<String> = []
     /// The user who logs in if `login_hint` is absent; `nil` if nobody does.
     package var testUserID: Int64? = 1001
@@ -44,8 +45,11 @@ package struct KakaoSandboxSettings: Sendable {
     /// Whether to serve HTTPS, with a self-signed certificate for `localhost`, `127.0.0.1`, `::1`, ``host``, ``name``, and the
     /// address that Android's emulator has for this machine.
     package var tls = false
-    /// The file to which that certificate is written as PEM, so that a client can trust it and nothing else.
+    /// The file to which that certificate is written as PEM, so that a client can trust it and nothing else. With
+    /// ``privateKeyFile``, the certificate is read from it instead.
     package var certificateFile: String?
+    /// The file of the private key (PEM) of the certificate in ``certificateFile``; `nil` to generate both.
+    package var privateKeyFile: String?
     /// The number of days until a push token expires unless it is registered again: up to 36,500; -1 for never, 0 for
     /// at once.
     package var tokenLifetimeDays = 30

@@ -45,6 +45,13 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
     @Option(help: "The file to write that certificate to, so that clients can trust it. Requires --tls.")
     var certificateFile: String?
 
+    @Option(
+        help: """
+            The file of a private key (PEM): the certificate is then read from --certificate-file, and none is generated.
+            """
+    )
+    var privateKeyFile: String?
+
     // Unconditional, so that -1 is not parsed as another option.
     @Option(parsing: .unconditional, help: "Days until a push token expires; -1 for never, 0 for at once.")
     var tokenLifetimeDays = 30
@@ -64,7 +71,12 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
     @Option(help: "The client secret of the REST API key; empty if the key needs none.")
     var clientSecret = "sandbox-client-secret"
 
-    @Option(help: "A redirect URI that is registered at Kakao (repeatable). (default: all of http and https)")
+    @Option(
+        help: """
+            A redirect URI that is registered at Kakao (repeatable). The native app key always has its own, kakao{key}://oauth. \
+            (default: all of http and https)
+            """
+    )
     var redirectURI: [String] = []
 
     @Option(help: "The user who logs in when login_hint names none.")
@@ -100,6 +112,9 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
         }
         guard testUserID > 0 else { throw ValidationError("--test-user-id must be positive.") }
         guard tls || certificateFile == nil else { throw ValidationError("--certificate-file requires --tls.") }
+        guard certificateFile != nil || privateKeyFile == nil else {
+            throw ValidationError("--private-key-file requires --certificate-file.")
+        }
     }
 
     private var settings: KakaoSandboxSettings {
@@ -113,6 +128,7 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
         settings.appID = appID
         settings.tls = tls
         settings.certificateFile = certificateFile
+        settings.privateKeyFile = privateKeyFile
         settings.tokenLifetimeDays = tokenLifetimeDays
         settings.callbackURL = callbackURL
         settings.callbackCertificateFile = callbackCertificateFile

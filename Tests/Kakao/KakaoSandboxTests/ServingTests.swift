@@ -43,6 +43,32 @@ import Testing
         }
     }
 
+    @Test("With the file of a key, the sandbox uses the certificate that its file has")
+    func givenCertificate() async throws {
+        try await Self.withTemporaryFile { file in
+            try await Self.withTemporaryFile { keyFile in
+                let made = try SelfSignedCertificate()
+                try Data(made.certificate).write(to: URL(filePath: file))
+                try Data(made.privateKey).write(to: URL(filePath: keyFile))
+                let program = try await RunningProgram.sandbox(
+                    "--port",
+                    "0",
+                    "--tls",
+                    "--certificate-file",
+                    file,
+                    "--private-key-file",
+                    keyFile
+                )
+                try await program.whileRunning {
+                    let address = "\(try await program.url())/sandbox/stats"
+                    let result = try await Program.run(["curl", "-sS", "--cacert", file, address])
+                    #expect(result.status == 0, "\(result.text)")
+                    #expect(FileManager.default.contents(atPath: file) == Data(made.certificate))
+                }
+            }
+        }
+    }
+
     @Test("Its URL and its certificate have the name by which clients reach it, and Android's emulator trusts it")
     func name() async throws {
         var settings = KakaoSandboxSettings()

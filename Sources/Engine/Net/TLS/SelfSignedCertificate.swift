@@ -1,15 +1,23 @@
 import CLibssl
 
-/// A self-signed certificate for the sandbox and tests, so that TLS is verified there too.
+/// A self-signed certificate for development servers, the sandbox and tests, so that TLS is verified there too.
+///
+/// iOS accepts it once it is installed as trusted: it is for the authentication of servers, has its names as alternative names, and
+/// is valid for at most 825 days (Apple, "Requirements for trusted certificates in iOS 13 and macOS 10.15").
 package struct SelfSignedCertificate: Sendable {
     /// The certificate as PEM. A client that has it as its only authority trusts it.
     package let certificate: [UInt8]
     /// The private key as PEM.
     package let privateKey: [UInt8]
 
-    /// Generates a P-256 key and a certificate for `localhost`, `127.0.0.1` and `::1`, valid for `days` from now.
+    /// The names of this machine for itself, and its address in Android's emulator.
+    private static let localNames = ["localhost", "127.0.0.1", "::1", "10.0.2.2"]
+
+    /// Generates a P-256 key and a certificate for `localhost`, `127.0.0.1`, `::1` and `10.0.2.2` (this machine in Android's
+    /// emulator), valid for `days` from now.
     ///
     /// - Parameters:
+    ///   - days: At most 824, since the certificate is valid from yesterday on.
     ///   - names: Further host names and numeric addresses that it is for.
     ///   - hasAlternativeNames: Whether it has all these names. Otherwise it has only the common name `localhost`, for which
     ///     no client may accept it.
@@ -29,8 +37,12 @@ package struct SelfSignedCertificate: Sendable {
         X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, "localhost", -1, -1, 0)
         X509_set_issuer_name(certificate, name)
         try Self.add(NID_basic_constraints, "critical,CA:TRUE", to: certificate)
+        try Self.add(NID_ext_key_usage, "serverAuth", to: certificate)
         if hasAlternativeNames {
-            let all = try (["localhost", "127.0.0.1", "::1"] + names).map(Self.alternativeName)
+            var all: [String] = []
+            for name in try (Self.localNames + names).map(Self.alternativeName) where !all.contains(name) {
+                all.append(name)
+            }
             try Self.add(NID_subject_alt_name, all.joined(separator: ","), to: certificate)
         }
         guard X509_sign(certificate, key, EVP_sha256()) > 0 else { throw TLSError("cannot sign the certificate") }

@@ -2,14 +2,23 @@ import HTTPServer
 import HTTPTypes
 
 /// The controls `/sandbox/unlink`, `/sandbox/account-events` and `/sandbox/link/share`, which make Kakao call the push
-/// server (`docs/sandbox.md`).
+/// server, and `/sandbox/callback-url`, its address (`docs/sandbox.md`).
 struct CallbackControl: Sendable {
     let settings: KakaoSandboxSettings
+    let sender: CallbackSender
     let unlink: UnlinkCall
     let accountEvents: AccountEventCall
     let link: LinkCallback
 
     func addRoutes(to router: inout Router) {
+        router.command(.post, "/sandbox/callback-url") { request in
+            let input = try ControlInput(bodyOf: request, known: ["url"])
+            let url = try input.string("url") ?? ""
+            guard url.hasPrefix("http://") || url.hasPrefix("https://") else {
+                throw ControlInput.problem("url", "must be a base URL", allowed: "http://127.0.0.1:8080")
+            }
+            sender.setBaseURL(url)
+        }
         router.on(.post, "/sandbox/unlink") { request in
             await unlink.send(try UnlinkNotice(bodyOf: request)).response()
         }

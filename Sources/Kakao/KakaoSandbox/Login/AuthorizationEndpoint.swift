@@ -29,7 +29,7 @@ struct AuthorizationEndpoint: Sendable {
         guard let clientID = parameters["client_id"], settings.appKeys.contains(clientID) else {
             return Self.page("KOE101", "The client_id is not a key of the app.")
         }
-        guard let redirectURI = parameters["redirect_uri"], isRegistered(redirectURI) else {
+        guard let redirectURI = parameters["redirect_uri"], isRegistered(redirectURI, for: clientID) else {
             return Self.page("KOE006", "The redirect_uri is not registered for the app.")
         }
         guard parameters["response_type"] == "code" else {
@@ -109,7 +109,9 @@ struct AuthorizationEndpoint: Sendable {
         parameters["login_hint"].flatMap { UserID.read(.string($0)) } ?? settings.testUserID
     }
 
-    private func isRegistered(_ uri: String) -> Bool {
+    /// Returns whether codes for an app key may be sent to an address. That of Kakao's native SDKs needs no registration.
+    private func isRegistered(_ uri: String, for clientID: String) -> Bool {
+        if clientID == settings.nativeAppKey, uri == "kakao\(clientID)://oauth" { return true }
         guard uri.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") }) else { return false }
         guard settings.redirectURIs.isEmpty else { return settings.redirectURIs.contains(uri) }
         return uri.hasPrefix("https://") || uri.hasPrefix("http://")

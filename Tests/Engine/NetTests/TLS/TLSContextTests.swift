@@ -64,6 +64,24 @@ struct TLSContextTests {
         }
     }
 
+    @Test("A certificate has what iOS requires: its names, each once, the purpose of servers, and at most 825 days")
+    func requirementsOfApple() async throws {
+        let made = try SelfSignedCertificate(days: 824, names: ["127.0.0.1", "192.168.0.10", "localhost", "10.0.2.2"])
+        let read = ["openssl", "x509", "-noout", "-ext", "subjectAltName,extendedKeyUsage"]
+        let result = try await Program.run(read, input: String(decoding: made.certificate, as: UTF8.self))
+        #expect(result.text.contains("TLS Web Server Authentication"), "\(result.text)")
+        let names = result.text.split(separator: "\n").last { $0.contains("DNS:") }
+        #expect(
+            names?.split(separator: ",").map { $0.drop { $0 == " " } } == [
+                "DNS:localhost", "IP Address:127.0.0.1", "IP Address:0:0:0:0:0:0:0:1", "IP Address:10.0.2.2",
+                "IP Address:192.168.0.10",
+            ],
+            "\(result.text)"
+        )
+        let context = try TLSContext(certificateChain: made.certificate, privateKey: made.privateKey)
+        #expect(try #require(context.certificateValidity).count <= 825 * 86_400)
+    }
+
     @Test("A certificate is for further names and addresses; a name that OpenSSL would read otherwise is refused")
     func names() throws {
         let made = try SelfSignedCertificate(names: ["192.168.0.10", "2001:db8::1", "kakao.test"])

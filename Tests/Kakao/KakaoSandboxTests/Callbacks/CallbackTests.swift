@@ -53,6 +53,25 @@ import Testing
         }
     }
 
+    @Test("The push server's address can be set later, and has to be a base URL")
+    func address() async throws {
+        try await withReceiver(path: Self.callback) { server in
+            try await withSandbox { kakao in
+                let share: JSONValue = ["args": ["a": "b"]]
+                #expect(try await kakao.control(.post, "/sandbox/link/share", share).json?["sent"] == false)
+                let set = try await kakao.control(.post, "/sandbox/callback-url", ["url": .string(server.url)])
+                #expect(set.status == 204)
+                #expect(try await kakao.control(.post, "/sandbox/link/share", share).json?["status"] == 200)
+                #expect(await server.next()?.fields["a"] == "b")
+                for wrong in [[:], ["url": "127.0.0.1:8080"]] as [JSONValue] {
+                    let refused = try await kakao.control(.post, "/sandbox/callback-url", wrong)
+                    #expect(refused.status == 400)
+                    #expect(refused.json?["field"] == "url")
+                }
+            }
+        }
+    }
+
     @Test("A call can have anything in place of its parameters, as a changed app can cause")
     func raw() async throws {
         let raw = "CHAT_TYPE=a&CHAT_TYPE=b&c=%FF&d=100%"

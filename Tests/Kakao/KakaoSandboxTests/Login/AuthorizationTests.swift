@@ -162,6 +162,25 @@ import Testing
         }
     }
 
+    @Test("The native app key has the address of Kakao's SDKs, whatever is registered; other keys have not")
+    func nativeRedirect() async throws {
+        let own = "kakaosandbox-native-app-key://oauth"
+        for registered in [[], [Fixture.callback]] as [Set<String>] {
+            var settings = KakaoSandboxSettings()
+            settings.redirectURIs = registered
+            try await withSandbox(settings) { kakao in
+                let app = try await kakao.authorize(["client_id": "sandbox-native-app-key", "redirect_uri": own])
+                #expect(app.headerFields[.location]?.hasPrefix("\(own)?code=") == true, "\(app.text)")
+                for fields in [
+                    ["redirect_uri": own],
+                    ["client_id": "sandbox-native-app-key", "redirect_uri": "kakaoanother://oauth"],
+                ] {
+                    #expect(try await kakao.authorize(fields).text.contains("KOE006"))
+                }
+            }
+        }
+    }
+
     @Test("An address that is no header field value is not redirected to", arguments: ["\r\nA: b", " ", "é", "\u{0}"])
     func injection(text: String) async throws {
         try await withSandbox { kakao in
