@@ -3,6 +3,7 @@ import EventLoop
 import HTTPServer
 import Identity
 import Logging
+package import Net
 import Runtime
 import ServiceKit
 import Status
@@ -11,21 +12,27 @@ import Status
 ///
 /// Without `http.operator_port`, one server serves all clients. With it, a second one serves operators at a port of their
 /// own; there, all operations are offered. The first one then offers only what Kakao and apps call. Each has connections
-/// and memory of its own, so that a flood at the public port leaves operators theirs.
+/// and memory of its own, so that a flood at the public port leaves operators theirs. A development
+/// server has a further port, over HTTPS, since phones call no other.
 struct HTTPServers: Sendable {
     /// The server that Kakao and apps call.
     let main: HTTPServer
     /// The server that operators call; `nil` if they call the other one.
     let operators: HTTPServer?
+    /// The server that answers over HTTPS what ``main`` answers; `nil` if there is none.
+    let secure: HTTPServer?
+    private let secureTLS: TLSContext?
     private let loopCount: Int
 
     /// Binds the ports. Connections are accepted after ``start()``.
     ///
-    /// - Throws: ``SettingsError`` for unusable files; ``SystemError`` when a server cannot listen on its address.
+    /// - Parameter securePort: A further port; `nil` for none.
+    /// - Throws: ``SettingsError`` for unusable files, and for an address on which a server cannot listen.
     init(
         _ settings: Settings,
         _ context: ServerContext,
         _ features: [any Feature],
+        securePort: SecurePort?,
         loops: EventLoopGroup,
         logger: Logger
     ) throws {
@@ -56,8 +63,20 @@ struct HTTPServers: Sendable {
                 )
             }
         }
-        main = try server(mainSettings) { operatorSettings == nil ? $0.router : $0.publicRouter }
-        operators = try operatorSettings.map { try server($0, \.router) }
+        let mainRouter = { (routes: Routes) in operatorSettings == nil ? routes.router : routes.publicRouter }
+        main = try settings.listeningAddress.reportingFailures { try server(mainSettings, mainRouter) }
+        operators = try operatorSettings.flatMap { operatorSettings in
+            try settings.operatorListeningAddress?.reportingFailures { try server(operatorSettings, \.router) }
+        }
+        secureTLS = securePort?.tls
+        secure = try securePort.map { securePort in
+            var secureSettings = mainSettings
+            secureSettings.port = securePort.port
+            secureSettings.tls = securePort.tls
+            return try securePort.address(settings.http.host).reportingFailures {
+                try server(secureSettings, mainRouter)
+            }
+        }
     }
 
     /// Applies reloaded settings.
@@ -66,7 +85,9 @@ struct HTTPServers: Sendable {
     func apply(_ server: HTTPServerSettings, _ settings: Settings, logger: Logger) async {
         var server = server
         Self.limitConnections(&server, settings, loopCount: loopCount, logger)
-        for port in all { await port.apply(server) }
+        for port in [main] + [operators].compactMap(\.self) { await port.apply(server) }
+        server.tls = secureTLS
+        await secure?.apply(server)
     }
 
     /// Lowers the number of connections to what the limit of open files allows, which is raised as far as necessary.
@@ -89,7 +110,7 @@ struct HTTPServers: Sendable {
     }
 
     /// The servers of all ports.
-    var all: [HTTPServer] { [main] + [operators].compactMap(\.self) }
+    var all: [HTTPServer] { [main] + [operators, secure].compactMap(\.self) }
 
     /// Starts to accept connections.
     func start() {
@@ -101,5 +122,26 @@ struct HTTPServers: Sendable {
         await withDiscardingTaskGroup { group in
             for server in all { group.addTask { await server.shutdown(within: limit) } }
         }
+    }
+}
+
+/// A further port, which answers over HTTPS what the port answers that Kakao and apps call.
+package struct SecurePort: Sendable {
+    let port: Int
+    let tls: TLSContext
+    private let option: String
+
+    /// - Parameters:
+    ///   - port: The port at `http.host`; 0 for any free one.
+    ///   - option: The option that chooses it, for messages.
+    ///   - tls: The certificate and its key, which a reload does not change.
+    package init(port: Int, option: String, tls: TLSContext) {
+        self.port = port
+        self.option = option
+        self.tls = tls
+    }
+
+    func address(_ host: String) -> ListeningAddress {
+        ListeningAddress(host: host, port: port, hostSetting: "http.host", portSetting: option)
     }
 }

@@ -38,9 +38,10 @@ package final class PushServer: Service {
     ///     logger without one.
     ///   - loopCount: The number of event loops; `nil` for that of the settings.
     ///   - startsStopped: Whether the sender is stopped before anything is sent.
+    ///   - securePort: A further port, over HTTPS; `nil` for none.
     ///   - onReady: Called once, when the server is ready.
-    /// - Throws: ``SettingsError`` for unusable files; ``PostgresError`` for an invalid `database.url` and for migrations that cannot be
-    ///   read; ``SystemError`` when the server cannot listen on an address.
+    /// - Throws: ``SettingsError`` for unusable files and for addresses on which the server cannot listen; ``PostgresError`` for an
+    ///   invalid `database.url` and for migrations that cannot be read.
     package init(
         settings: Settings,
         migrations: String?,
@@ -48,8 +49,11 @@ package final class PushServer: Service {
         logSink: LogSink? = nil,
         loopCount: Int? = nil,
         startsStopped: Bool = false,
+        securePort: SecurePort? = nil,
         onReady: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
+        // Before the journal is opened, which may be that of the server that has the port.
+        try settings.checkPorts()
         let migrator = try Migrator(ofProgramOr: migrations)
         self.logger = logger
         self.startsStopped = startsStopped
@@ -80,7 +84,7 @@ package final class PushServer: Service {
         self.database = database
         let features = makeFeatures(context, settings)
         self.features = features
-        http = try HTTPServers(settings, context, features, loops: loops, logger: logger)
+        http = try HTTPServers(settings, context, features, securePort: securePort, loops: loops, logger: logger)
         // Weak, since the handlers of the HTTP servers refer to the monitoring.
         context.monitoring.register { [weak main = http.main, weak operators = http.operators] in
             guard let main else { return Monitoring.Report(metrics: []) }
@@ -95,6 +99,9 @@ package final class PushServer: Service {
 
     /// The port that operators call; `nil` if they call the other one.
     package var operatorPort: Int? { http.operators?.port }
+
+    /// The further port for HTTPS; `nil` if there is none.
+    package var securePort: Int? { http.secure?.port }
 
     /// Reads the settings and the certificate again, and uses what can change without a restart. The log names the changed
     /// settings. If anything is invalid, nothing changes, and the log says why.

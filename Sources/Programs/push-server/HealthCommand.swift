@@ -18,8 +18,8 @@ struct HealthCommand: AsyncParsableCommand {
 
     @Option(
         help: """
-            The server's address. (default: that of the server that serve runs with the same settings; without valid settings, \
-            SERVER_URL or http://127.0.0.1:8080)
+            The server's address. (default: SERVER_URL; else that of the server that serve runs with the same settings; without \
+            valid settings, http://127.0.0.1:8080)
             """
     )
     var url: String?
@@ -57,12 +57,14 @@ struct HealthCommand: AsyncParsableCommand {
     ///
     /// - Throws: ``SettingsError`` for invalid settings of a file that was named.
     private func address() throws -> (url: String, isOfSettings: Bool) {
-        if let url { return (url, false) }
+        // A settings file that was named is meant, whatever server the other commands of this shell call.
+        let other = options.file == nil ? ProcessInfo.processInfo.environment["SERVER_URL"] : nil
+        if let url = url ?? other, !url.isEmpty { return (url, false) }
         do {
             return (try options.load().localURL, true)
         } catch  where options.file == nil {
             // A machine without the server's settings, such as an operator's.
-            return (ProcessInfo.processInfo.environment["SERVER_URL"] ?? ServerOptions.defaultURL, false)
+            return (ServerOptions.defaultURL, false)
         }
     }
 

@@ -37,7 +37,7 @@ extension Settings {
     }
 
     /// Returns the URL at which Kakao and phones reach the server; `nil` if they cannot.
-    func publicURL(port: Int) -> String? {
+    package func publicURL(port: Int) -> String? {
         switch publicURL {
         case nil: nil
         case .given(let url): url

@@ -75,7 +75,126 @@ import Testing
         }
     }
 
-    @Test("dev checks its ports before it starts anything", arguments: ["--port", "--sandbox-port"])
+    @Test("The sandbox of dev calls the server as Kakao does: unlinks, account events, shared messages, failed tokens")
+    func callbacks() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        try await DevServer.with(in: folder) { dev in
+            let (api, sandbox) = (try dev.api, try dev.sandbox)
+            // Nothing was read before the migrations ran.
+            #expect(!dev.process.lines.contains { $0.contains("ERROR") }, "\(dev.process.lines)")
+            for user in [1, 2] as [Int64] { #expect(try await api.register(user, "token-\(user)").status == 200) }
+            func devices(_ user: Int64) async throws -> Int? {
+                try await api.get("/v1/users/\(user)/devices").json?["items"]?.array?.count
+            }
+            let unlink = try await sandbox.post("/sandbox/unlink", json: ["user_id": 1])
+            #expect(unlink.json?["status"] == 200, "\(unlink.text)")
+            try await eventually("the device of the unlinked user is withdrawn") { try await devices(1) == 0 }
+            #expect(try await devices(2) == 1)
+            let event = try await sandbox.post("/sandbox/account-events", json: ["user_id": 2])
+            #expect(event.json?["status"] == 202, "\(event.text)")
+            try await eventually("the device of the other one, too") { try await devices(2) == 0 }
+            let share = try await sandbox.post("/sandbox/link/share", json: ["args": ["order_id": "7"]])
+            #expect(share.json?["status"] == 200, "\(share.text)")
+            let stored = try await api.get("/v1/link/callbacks?arg.order_id=7")
+            #expect(stored.json?["items"]?.array?.count == 1, "\(stored.text)")
+        }
+    }
+
+    @Test("Phones reach dev over HTTPS, with a token of its sandbox and with the app's own keys")
+    func https() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        try await DevServer.with(in: folder) { dev in
+            var phone = TestClient(url: try #require(dev.variables["HTTPS_URL"]), authorization: nil)
+            phone.caCertificateFile = dev.variables["SANDBOX_CERTIFICATE"]
+            #expect(phone.url.hasPrefix("https://127.0.0.1:"))
+            let login = try await dev.sandbox.post("/sandbox/login", json: ["user_id": 7])
+            let token = try #require(login.json?["access_token"]?.string)
+            let me = try await phone.with("Bearer \(token)").get("/v2/user/me")
+            #expect(me.json?["id"] == 7, "\(me.text)")
+            for name in ["KAKAO_NATIVE_APP_KEY", "KAKAO_JAVASCRIPT_KEY"] {
+                let result = try await Self.shell(
+                    folder,
+                    """
+                    curl -sS --cacert "$SANDBOX_CERTIFICATE" "$HTTPS_URL/v2/api/kakaolink/talk/template/default" \
+                        -H "Authorization: KakaoAK $\(name)" -H 'KA: sdk/2.27.3' -d link_ver=4.0 \
+                        -d 'template_object={"object_type":"text","text":"Hi","link":{"web_url":"https://a.kr"}}'
+                    """
+                )
+                #expect(result.text.contains("template_msg"), "\(result.text)")
+            }
+        }
+    }
+
+    @Test("The certificate of dev outlives a restart, and another one is made for another address")
+    func certificate() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        var made: [Data?] = []
+        for options in [[], [], ["--host", "127.0.0.2"]] {
+            try await DevServer.with(in: folder, options) { dev in
+                let file = try #require(dev.variables["SANDBOX_CERTIFICATE"])
+                made.append(FileManager.default.contents(atPath: file))
+                let key = "\(folder)/certificate.key"
+                #expect(try FileManager.default.attributesOfItem(atPath: key)[.posixPermissions] as? Int == 0o600)
+                dev.process.send(SIGTERM)
+                #expect(await dev.process.ended() == .exited(0))
+            }
+        }
+        #expect(made[0] == made[1] && made[1] != made[2])
+    }
+
+    @Test("A public address that is given is in dev.env and in the certificate, also when that shell starts dev again")
+    func publicAddress() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        let given = "http://192.168.0.10:8080"
+        var environment = ["HTTP_PUBLIC_URL": given]
+        for _ in 1...2 {
+            try await DevServer.with(in: folder, environment: environment) { dev in
+                environment = dev.variables
+                for name in ["PUBLIC_URL", "HTTP_PUBLIC_URL"] { #expect(dev.variables[name] == given) }
+                #expect(dev.variables["LOCAL_URL"]?.hasPrefix("http://127.0.0.1:") == true)
+                let port = try #require(dev.variables["HTTPS_URL"]?.split(separator: ":").last)
+                let result = try await Self.shell(
+                    folder,
+                    """
+                    curl -sS --cacert "$SANDBOX_CERTIFICATE" --connect-to ::127.0.0.1: https://192.168.0.10:\(port)/readyz
+                    """
+                )
+                #expect(result.status == 0, "\(result.text)")
+                let share = try await dev.sandbox.post("/sandbox/link/share", json: ["args": ["a": "b"]])
+                #expect(share.json?["status"] == 200, "\(share.text)")
+                dev.process.send(SIGTERM)
+                #expect(await dev.process.ended() == .exited(0))
+            }
+        }
+    }
+
+    @Test("On SIGHUP, dev applies a changed settings file")
+    func reload() async throws {
+        let folder = try TemporaryFolder.make()
+        let file = "\(folder)/push-server.yaml"
+        try writeFile(Array("pushes:\n  retention_days: 7\n".utf8), to: file)
+        try await DevServer.with(in: "\(folder)/local", ["--config", file]) { dev in
+            try writeFile(Array("pushes:\n  default_users_per_second: 5\n".utf8), to: file)
+            let result = try await Self.shell("\(folder)/local", "kill -HUP $(head -1 local/dev.lock)")
+            #expect(result.status == 0, "\(result.text)")
+            try await eventually("the settings are reloaded") {
+                dev.process.lines.contains {
+                    $0.contains("Settings reloaded") && $0.contains("pushes.default_users_per_second")
+                }
+            }
+            // The port for HTTPS keeps its certificate.
+            let ready = try await Self.shell(
+                "\(folder)/local",
+                "curl -sS --cacert \"$SANDBOX_CERTIFICATE\" $HTTPS_URL/readyz"
+            )
+            #expect(ready.status == 0, "\(ready.text)")
+            #expect(
+                dev.process.lines.contains { $0.contains("need a restart") && $0.contains("pushes.retention_days") }
+            )
+        }
+    }
+
+    @Test("dev checks its ports before it starts anything", arguments: ["--port", "--https-port", "--sandbox-port"])
     func usedPort(option: String) async throws {
         let folder = try TemporaryFolder.make() + "/local"
         let listener = try FileDescriptor.listening(on: "127.0.0.1", port: 0)
@@ -162,7 +281,7 @@ import Testing
             dev.process.send(SIGTERM)
             #expect(await dev.process.ended() == .exited(0))
         }
-        environment["PUBLIC_URL"] = "http://127.0.0.1:1"
+        environment["LOCAL_URL"] = "http://127.0.0.1:1"
         environment["HTTP_PUBLIC_URL"] = "http://127.0.0.1:1"
         try await DevServer.with(in: folder, environment: environment) { dev in
             #expect(dev.variables["HTTP_PUBLIC_URL"] == dev.variables["PUBLIC_URL"])

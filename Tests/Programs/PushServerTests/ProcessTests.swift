@@ -340,8 +340,37 @@ import Testing
                     #expect(try await run(["health", "--url", address]) == ["server  alive"])
                 }
                 _ = try await run(["health", "--url", "\(api.url)/nothing"], expecting: 1)
+                // As the other commands do, whatever port the settings have.
+                environment["SERVER_URL"] = api.url
+                #expect(try await run(["health"]) == ["server  alive"])
+                environment["SERVER_URL"] = nil
+                _ = try await run(["health"], expecting: 1)
             }
         }
+    }
+
+    @Test(
+        "A server that cannot listen names the setting, exits with 78, and has opened nothing",
+        arguments: [
+            ("http.port", ["HTTP_PORT": "PORT"]), ("http.operator_port", ["HTTP_OPERATOR_PORT": "PORT"]),
+            ("http.host", ["HTTP_HOST": "203.0.113.9"]), ("http.host", ["HTTP_HOST": "localhost"]),
+            ("http.operator_host", ["HTTP_OPERATOR_PORT": "0", "HTTP_OPERATOR_HOST": "203.0.113.9"]),
+        ]
+    )
+    func unusableAddress(setting: String, variables: [String: String]) async throws {
+        let listener = try FileDescriptor.listening(on: "127.0.0.1", port: 0)
+        let port = "\(try listener.boundPort())"
+        let journal = try TemporaryFolder.make() + "/journal"
+        let own = [
+            "DATABASE_URL": "postgres://localhost:1/none", "KAKAO_ADMIN_KEY": Keys.admin, "OPERATOR_KEY": Keys.operator,
+            "JOURNAL_DIRECTORY": journal, "HTTP_PORT": "0",
+        ]
+        let environment = own.merging(variables.mapValues { $0 == "PORT" ? port : $0 }) { $1 }
+        let process = try await RunningProgram.start(environment: environment)
+        #expect(await process.ended() == .exited(EX_CONFIG))
+        #expect(process.lines.count == 1, "\(process.lines)")
+        #expect(process.lines.first?.hasPrefix("push-server: \(setting): ") == true, "\(process.lines)")
+        #expect(!FileManager.default.fileExists(atPath: journal))
     }
 
     @Test("A server without an operator key does not start, names the missing setting, and exits with 78")

@@ -1,4 +1,6 @@
 import ArgumentParser
+import Crypto
+import EventLoop
 import FoundationEssentials
 import Glibc
 import HTTPServer
@@ -15,9 +17,15 @@ struct DevCommand: AsyncParsableCommand {
         commandName: "dev",
         abstract: "Run the server with its own PostgreSQL and Kakao sandbox, without configuration.",
         discussion: """
-            Starts a private PostgreSQL in .local/, runs the migrations, and starts the sandbox (over HTTPS, with a certificate \
-            that only this server trusts) and the server. They share one log, and Ctrl-C stops them all. While they run, \
-            .local/dev.env has their addresses, keys and settings: after . .local/dev.env, every command of push-server works.
+            Starts a private PostgreSQL in .local/, runs the migrations, and starts the sandbox (over HTTPS) and the server (over \
+            HTTP, and for phones over HTTPS at a second port). Both have the certificate .local/certificate.pem, which only their \
+            clients trust. They share one log, and Ctrl-C stops them all. While they run, .local/dev.env has their addresses, keys \
+            and settings: after . .local/dev.env, every command of push-server works.
+
+            If another program uses port 8080, choose another one: --port 8081.
+
+            Settings come from config/push-server.yaml and the environment, as those of serve do; the keys, the database and the \
+            sandbox are its own. After a change of the file, kill -HUP $(head -1 .local/dev.lock) applies what needs no restart.
             """
     )
 
@@ -36,6 +44,9 @@ struct DevCommand: AsyncParsableCommand {
 
     @Option(help: "The server's port; 0 for any free port. (default: HTTP_PORT, or 8080)")
     var port: UInt16?
+
+    @Option(help: "The server's port for HTTPS; 0 for any free port.")
+    var httpsPort: UInt16 = 0
 
     @Option(help: "The sandbox's port; 0 for any free port.")
     var sandboxPort: UInt16 = 0
@@ -82,6 +93,7 @@ struct DevCommand: AsyncParsableCommand {
     private func checkPorts(_ settings: Settings) throws {
         let host = DevHost(settings.http.host)
         try host.checkIsFree(settings.http.port, "--port")
+        try host.checkIsFree(Int(httpsPort), "--https-port")
         try host.checkIsFree(Int(sandboxPort), "--sandbox-port")
         guard let operatorPort = settings.operatorPort else { return }
         try DevHost(settings.operatorHost ?? settings.http.host).checkIsFree(operatorPort, "HTTP_OPERATOR_PORT")
@@ -94,28 +106,41 @@ struct DevCommand: AsyncParsableCommand {
         _ lock: DevLock,
         _ sink: LogSink
     ) async throws {
-        let host = DevHost(try dev.read(dev.variables(keys)).http.host)
+        let given = try dev.read(dev.variables(keys))
+        let host = DevHost(given.http.host)
+        let certificate = try DevCertificate(
+            directory: dev.directory,
+            names: [host.name] + [given.givenHost].compactMap(\.self)
+        )
         let sandbox = SandboxProcess { line in sink.write(Array("sandbox  | \(line)\n".utf8)) }
         let sandboxURL = try await sandbox.start(
             host: host,
             port: sandboxPort,
             adminKey: keys.adminKey,
-            certificateFile: dev.certificateFile
+            certificate: certificate,
+            callbackCertificateFile: given.certificateFile
         )
         do {
-            let variables = dev.variables(keys, databaseURL: databaseURL, sandboxURL: sandboxURL)
+            let variables = dev.variables(
+                keys,
+                databaseURL: databaseURL,
+                sandboxURL: sandboxURL,
+                certificateFile: certificate.file
+            )
             let settings = try dev.read(variables)
             let logger = settings.logger(sink)
+            try await migrate(settings, logger)
             try await SandboxDevices(settings: settings, logger: logger).register()
             let server = try PushServer(
                 settings: settings,
                 migrations: options.migrations,
                 logger: logger,
-                logSink: sink
+                logSink: sink,
+                securePort: SecurePort(port: Int(httpsPort), option: "--https-port", tls: certificate.tls)
             ) { server in
-                let addresses = DevAddresses(settings, port: server.port, operatorPort: server.operatorPort, sandboxURL)
+                let addresses = DevAddresses(settings, server, sandboxURL)
                 let file = DevFile(
-                    addresses: addresses.variables + [("SANDBOX_CERTIFICATE", dev.certificateFile)],
+                    addresses: addresses.variables + [("SANDBOX_CERTIFICATE", certificate.file)],
                     settings: addresses.complete(variables),
                     programs: Executable.folder
                 )
@@ -123,7 +148,10 @@ struct DevCommand: AsyncParsableCommand {
                 try lock.write(server: addresses.server, sandbox: sandboxURL)
                 logger.notice(
                     "Development server started; its addresses and keys are in \(self.file)",
-                    metadata: ["server": "\(addresses.server)", "public": "\(addresses.public)"]
+                    metadata: [
+                        "server": "\(addresses.server)", "public": "\(addresses.public)",
+                        "https": "\(addresses.secure)",
+                    ]
                 )
                 guard !host.isLocal else { return }
                 logger.warning(
@@ -131,6 +159,11 @@ struct DevCommand: AsyncParsableCommand {
                     metadata: ["host": "\(host.address)", "sandbox": "\(sandboxURL)"]
                 )
             }
+            try await SandboxProcess.setCallbackURL(
+                DevAddresses(settings, server, sandboxURL).local,
+                of: sandboxURL,
+                certificateFile: certificate.file
+            )
             try await server.runUntilSignal { try dev.read(variables) }
         } catch {
             await sandbox.stop()
@@ -143,32 +176,60 @@ struct DevCommand: AsyncParsableCommand {
         }
         await sandbox.stop()
     }
+
+    /// Creates the tables before the first statement that reads them.
+    private func migrate(_ settings: Settings, _ logger: Logger) async throws {
+        let loops = try EventLoopGroup(count: 1)
+        defer { loops.shutdown() }
+        let database = try PostgresSettings(url: settings.databaseURL.revealed)
+        let migrator = try Migrator(ofProgramOr: options.migrations)
+        _ = try await migrator.migrate(settings: database, loop: loops.loops[0], logger: logger)
+    }
+}
+
+extension Settings {
+    /// The host of `http.public_url`; `nil` if it is not set.
+    fileprivate var givenHost: String? {
+        guard case .given(let url) = publicURL else { return nil }
+        let host = WebAddress(url).host
+        return host.isEmpty ? nil : host
+    }
 }
 
 /// The addresses of a development server that runs.
 private struct DevAddresses {
     /// The URL for operators. Their port, if they have one, answers everything.
     let server: String
-    /// The URL that apps and Kakao call.
+    /// The URL at which this machine reaches the port that apps and the sandbox call.
+    let local: String
+    /// The URL that apps call: that of `http.public_url`, if it is set.
     let `public`: String
+    /// The URL over HTTPS, with the certificate of the sandbox.
+    let secure: String
     private let sandbox: String
     private let ports: [String: String]
 
-    init(_ settings: Settings, port: Int, operatorPort: Int?, _ sandboxURL: String) {
+    init(_ settings: Settings, _ server: PushServer, _ sandboxURL: String) {
         let host = DevHost(settings.http.host)
-        `public` = settings.url(host: host.inURL, port: port)
+        let port = server.port
+        local = settings.url(host: host.inURL, port: port)
+        `public` = settings.publicURL(port: port) ?? local
+        secure = "https://\(host.inURL):\(server.securePort ?? 0)"
         sandbox = sandboxURL
-        guard let operatorPort else {
-            server = `public`
+        guard let operatorPort = server.operatorPort else {
+            self.server = local
             ports = ["HTTP_PORT": "\(port)"]
             return
         }
-        server = settings.url(host: DevHost(settings.operatorHost ?? host.address).inURL, port: operatorPort)
+        self.server = settings.url(host: DevHost(settings.operatorHost ?? host.address).inURL, port: operatorPort)
         ports = ["HTTP_PORT": "\(port)", "HTTP_OPERATOR_PORT": "\(operatorPort)"]
     }
 
     var variables: [(name: String, value: String)] {
-        [("SERVER_URL", server), ("PUBLIC_URL", `public`), ("SANDBOX_URL", sandbox)]
+        [
+            ("SERVER_URL", server), ("PUBLIC_URL", `public`), ("LOCAL_URL", local), ("HTTPS_URL", secure),
+            ("SANDBOX_URL", sandbox),
+        ]
     }
 
     /// Returns the settings with the ports that the kernel chose, and with the server's own address as the public one if

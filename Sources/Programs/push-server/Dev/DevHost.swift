@@ -1,7 +1,5 @@
-import EventLoop
-import Glibc
 import Net
-import Settings
+import Server
 
 /// The address on which a development server and its sandbox listen, and the one by which clients reach them.
 struct DevHost {
@@ -26,19 +24,9 @@ struct DevHost {
 
     /// Checks that no other program listens on a port.
     ///
-    /// - Parameter option: The option or the setting to change, for the message.
+    /// - Parameter option: The option that chooses it, for the message.
     /// - Throws: ``SettingsError``
     func checkIsFree(_ port: Int, _ option: String) throws {
-        do {
-            try FileDescriptor.checkIsFree(address, port: port)
-        } catch let error as SystemError where error.code == EADDRINUSE {
-            throw SettingsError(
-                place: option,
-                message:
-                    "Another program listens on port \(port) of \(address). Stop it, or choose another port with \(option)."
-            )
-        } catch let error as SystemError {
-            throw SettingsError(place: option, message: "Cannot listen on port \(port) of \(address): \(error)")
-        }
+        try ListeningAddress(host: address, port: port, hostSetting: "--host", portSetting: option).checkIsFree()
     }
 }

@@ -13,22 +13,21 @@ struct DevSettings: Sendable {
     let host: String?
     let port: UInt16?
 
-    /// The file of the certificate that the sandbox's clients have to trust.
-    var certificateFile: String { "\(directory)/sandbox.pem" }
-
     /// Returns the environment variables of all settings that do not come from the settings file.
     ///
     /// - Parameters:
     ///   - databaseURL: The database, which listens nowhere before it has started.
     ///   - sandboxURL: The address of the sandbox, which is unknown before it has started.
+    ///   - certificateFile: The file of its certificate.
     func variables(
         _ keys: DevKeys,
         databaseURL: String = "postgresql:///postgres",
-        sandboxURL: String = "https://127.0.0.1"
+        sandboxURL: String = "https://127.0.0.1",
+        certificateFile: String? = nil
     ) -> [String: String] {
         // With the sandbox's app and its keys, the server accepts tokens of users who log in there, and its account
-        // events.
-        let fixed = [
+        // events. The sandbox knows no others.
+        var fixed = [
             "DATABASE_URL": databaseURL,
             "OPERATOR_KEY": keys.operatorKey,
             "FEEDBACK_SECRET": keys.feedbackSecret,
@@ -37,13 +36,14 @@ struct DevSettings: Sendable {
             "KAKAO_ADMIN_KEY": keys.adminKey,
             "KAKAO_API_URL": sandboxURL,
             "KAKAO_AUTH_URL": sandboxURL,
-            "KAKAO_CA_CERTIFICATE_FILE": certificateFile,
             "KAKAO_APP_ID": "123456",
-        ]
-        let defaults = [
             "KAKAO_NATIVE_APP_KEY": "sandbox-native-app-key",
+            "KAKAO_JAVASCRIPT_KEY": "sandbox-javascript-key",
             "KAKAO_REST_API_KEY": "sandbox-rest-api-key",
             "KAKAO_CLIENT_SECRET": "sandbox-client-secret",
+        ]
+        if let certificateFile { fixed["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile }
+        let defaults = [
             "LOGIN_RETURN_URLS": "http://localhost:3000/login/done",
             "SHARING_APP_KEY_CALLS": "true",
             "SHARING_KA_HEADER": "sdk/2.27.3 os/ios-17.0 origin/com.example.app",
@@ -68,10 +68,10 @@ struct DevSettings: Sendable {
         return settings
     }
 
-    /// The environment of this process, without the public address that the file of an earlier run set in this shell.
+    /// The environment of this process, without the address of an earlier run that its file set in this shell.
     private static var environment: [String: String] {
         let environment = ProcessInfo.processInfo.environment
-        let isOfEarlierRun = environment["HTTP_PUBLIC_URL"] == environment["PUBLIC_URL"]
+        let isOfEarlierRun = environment["HTTP_PUBLIC_URL"] == environment["LOCAL_URL"]
         return isOfEarlierRun ? environment.filter { $0.key != "HTTP_PUBLIC_URL" } : environment
     }
 }

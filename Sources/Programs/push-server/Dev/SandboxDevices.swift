@@ -9,8 +9,6 @@ import Settings
 
 /// The devices of a development database, which a sandbox does not know after its start.
 struct SandboxDevices {
-    /// The SQLSTATE of a statement on a table that does not exist, as before the first migration.
-    private static let undefinedTable = "42P01"
     private static let pageSize = 1000
     private static let concurrentCalls = 16
 
@@ -19,20 +17,16 @@ struct SandboxDevices {
 
     /// Registers the devices at the sandbox that PostgreSQL has as registered there.
     func register() async throws {
-        do {
-            try await settings.withDatabase(logger: logger) { pool, loop in
-                let trust = try TrustStore.reading(settings.kakao.caCertificateFile)
-                let client = HTTPClient(settings: HTTPClientSettings(trust: trust), loop: loop)
-                do {
-                    try await register(pool, KakaoClient(settings: settings.kakao.api, client: client))
-                } catch {
-                    await client.shutdown()
-                    throw error
-                }
+        try await settings.withDatabase(logger: logger) { pool, loop in
+            let trust = try TrustStore.reading(settings.kakao.caCertificateFile)
+            let client = HTTPClient(settings: HTTPClientSettings(trust: trust), loop: loop)
+            do {
+                try await register(pool, KakaoClient(settings: settings.kakao.api, client: client))
+            } catch {
                 await client.shutdown()
+                throw error
             }
-        } catch let error as PostgresError where error.sqlState == Self.undefinedTable {
-            // The database is new.
+            await client.shutdown()
         }
     }
 

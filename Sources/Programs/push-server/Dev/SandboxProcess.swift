@@ -1,4 +1,9 @@
 import ChildProcess
+import EventLoop
+import HTTPClient
+import HTTPTypes
+import JSON
+import Net
 import Settings
 import Subprocess
 
@@ -19,15 +24,21 @@ struct SandboxProcess {
     /// Starts the sandbox over HTTPS and returns its URL once it accepts connections.
     ///
     /// - Parameters:
-    ///   - host: The address to listen on, and the one in the URL and the certificate.
-    ///   - certificateFile: The absolute path of the file that the sandbox writes its certificate to, which its clients have
-    ///     to trust.
+    ///   - host: The address to listen on, and the one in the URL.
+    ///   - callbackCertificateFile: The certificate of the push server, if it serves HTTPS by its settings.
     /// - Throws: ``SettingsError`` if the sandbox exits instead.
-    func start(host: DevHost, port: UInt16, adminKey: String, certificateFile: String) async throws -> String {
-        let arguments = [
+    func start(
+        host: DevHost,
+        port: UInt16,
+        adminKey: String,
+        certificate: DevCertificate,
+        callbackCertificateFile: String?
+    ) async throws -> String {
+        var arguments = [
             "--host", host.address, "--name", host.name, "--port", String(port), "--tls", "--certificate-file",
-            certificateFile,
+            certificate.file, "--private-key-file", certificate.keyFile,
         ]
+        if let callbackCertificateFile { arguments += ["--callback-certificate-file", callbackCertificateFile] }
         // The kernel sends the sandbox SIGTERM when this process ends, even by a crash.
         process.launch(
             .name("setpriv"),
@@ -39,6 +50,29 @@ struct SandboxProcess {
             throw SettingsError(place: "kakao-sandbox", message: "The sandbox did not start. See its lines in the log.")
         }
         return String(line.dropFirst(Self.readyPrefix.count))
+    }
+
+    /// Sets the base URL at which a sandbox calls the push server, which has no port before the sandbox has one.
+    ///
+    /// - Throws: ``CommandFailure`` if the sandbox does not respond.
+    static func setCallbackURL(_ url: String, of sandboxURL: String, certificateFile: String) async throws {
+        let loops = try EventLoopGroup(count: 1)
+        defer { loops.shutdown() }
+        let settings = HTTPClientSettings(trust: try TrustStore(file: certificateFile))
+        let client = HTTPClient(settings: settings, loop: loops.loops[0])
+        let body: JSONValue = ["url": .string(url)]
+        let request = HTTPClientRequest(
+            method: .post,
+            url: "\(sandboxURL)/sandbox/callback-url",
+            body: Array(body.description.utf8)
+        )
+        let result: Result<HTTPClientResponse, any Error>
+        do { result = .success(try await client.send(request)) } catch { result = .failure(error) }
+        await client.shutdown()
+        let status = try result.get().status
+        guard status == 204 else {
+            throw CommandFailure("The sandbox does not accept its callback URL \(url): it responded with \(status).")
+        }
     }
 
     /// Stops the sandbox and waits until it has exited. A sandbox that does not react is killed.
