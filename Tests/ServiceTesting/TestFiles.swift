@@ -20,6 +20,14 @@ package enum TestFiles {
         return String(text[start.upperBound..<end.lowerBound])
     }
 
+    /// Returns all code blocks of a page in a language.
+    package static func codeBlocks(in page: String, language: String) throws -> [String] {
+        let text = try String(contentsOfFile: "\(repository)/\(page)", encoding: .utf8)
+        return text.split(separator: "\n```\(language)\n").dropFirst().map { part in
+            part.firstRange(of: "\n```").map { String(part[..<$0.lowerBound]) } ?? String(part)
+        }
+    }
+
     /// Returns the texts of the Swift files in a folder of the repository and in the folders below it, except some of
     /// these.
     package static func swiftFiles(in folder: String, except others: [String] = []) throws -> [String] {
