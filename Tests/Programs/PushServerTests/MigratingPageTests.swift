@@ -29,6 +29,19 @@ import Testing
         ]
     }
 
+    /// Runs a client in a folder of its own.
+    private static func run(_ client: Client, host: String, key: String) async throws -> Program.Result {
+        let folder = try TemporaryFolder.make()
+        let program = try TestFiles.code(in: "docs/migrating.md", after: "```\(client.language)\n")
+        try writeFile(Array(program.utf8), to: "\(folder)/\(client.file)")
+        return try await Program.run(
+            ["bash", "-c", "cd \(folder) && \(client.command)"],
+            environment: [
+                "PATH": "/usr/local/bin:/usr/bin:/bin", "PUSH_HOST": host, "PUSH_KEY": key, "LC_ALL": "C.UTF-8",
+            ]
+        )
+    }
+
     @Test("Each client whose interpreter is installed does the same before and after, with another host and key")
     func clients() async throws {
         let output = try TestFiles.code(
@@ -39,18 +52,9 @@ import Testing
         #expect(installed.contains { $0.language == "python" }, "scripts/test installs python3")
         try await withService { service in
             for client in installed {
-                let folder = try TemporaryFolder.make()
-                let program = try TestFiles.code(in: "docs/migrating.md", after: "```\(client.language)\n")
-                try writeFile(Array(program.utf8), to: "\(folder)/\(client.file)")
                 for (host, key) in [(service.kakao.sandbox.url, Keys.admin), (service.api.url, Keys.operator)] {
                     service.kakao.sandbox.deleteDeliveries()
-                    let result = try await Program.run(
-                        ["bash", "-c", "cd \(folder) && \(client.command)"],
-                        environment: [
-                            "PATH": "/usr/local/bin:/usr/bin:/bin", "PUSH_HOST": host, "PUSH_KEY": key,
-                            "LC_ALL": "C.UTF-8",
-                        ]
-                    )
+                    let result = try await Self.run(client, host: host, key: key)
                     #expect(result.status == 0 && result.text == "\(output)\n", "\(client.command): \(result.text)")
                     try await eventually("Kakao has delivered the push of \(client.command)") {
                         service.kakao.sandbox.deliveries(to: 1234).count == 1
@@ -62,6 +66,25 @@ import Testing
         }
         let missing = Client.all.filter { !$0.isInstalled }.map(\.language)
         print("docs/migrating.md: ran \(installed.map(\.language)), without an interpreter: \(missing)")
+    }
+
+    @Test("A client whose call is rejected fails, and prints the status and the problem that the page shows")
+    func rejection() async throws {
+        let shown = try TestFiles.code(
+            in: "docs/migrating.md",
+            after: "With a key that lacks the scope, its error is\n\n```\n"
+        )
+        let parts = shown.split(separator: "…").map { $0.trimmingPrefix(",") }
+        #expect(parts.count == 3 && parts[0].hasPrefix("403 ") && parts[1].contains("detail"))
+        try await withService { service in
+            let answer = try await service.api.post("/v1/keys", json: ["name": "reader", "scopes": ["read"]])
+            let key = try #require(answer.json?["key"]?.string)
+            for client in Client.all.filter(\.isInstalled) {
+                let result = try await Self.run(client, host: service.api.url, key: key)
+                #expect(result.status != 0 && !result.text.contains("registered"), "\(client.command)")
+                for part in parts { #expect(result.text.contains(part), "\(client.command): \(result.text)") }
+            }
+        }
     }
 
     @Test("The clients differ from a direct call in the host and the key only")
