@@ -33,9 +33,10 @@ package enum KakaoWords {
 }
 
 extension Problem {
-    /// Names the authentication scheme that the caller used, as each 401 has to (RFC 9110 §11.6.1), in Kakao's form. Gives `msg` the words of
-    /// Kakao for a credential of that scheme, unless it has a text of its own.
+    /// Names the authentication scheme that the caller used, as each 401 has to (RFC 9110 §11.6.1), in Kakao's form, unless the problem has a
+    /// challenge of its own. Gives `msg` the words of Kakao for a credential of that scheme, unless it has a text of its own.
     mutating func challenge(_ authorization: String?) {
+        guard headerFields[.wwwAuthenticate] == nil else { return }
         func uses(_ scheme: String) -> Bool {
             authorization?.utf8.count ?? 0 > scheme.utf8.count
                 && authorization?.prefix(scheme.count).lowercased() == scheme

@@ -24,8 +24,12 @@ package struct Problem: Error, Sendable {
     package var members: JSONObject
     /// Header fields of the response, such as `Retry-After`, `Allow` and `WWW-Authenticate`.
     package var headerFields: HTTPFields
-    /// The reason of a 401, for the log and the metrics: one of a bounded number of words. Callers do not see it.
+    /// The reason why a credential is not accepted, for the log and the metrics: one of a bounded number of words. Callers do not
+    /// see it.
     package var reason: String?
+    /// The declared name of the field that is invalid, for the log. Never a name that the caller has made up, which may be a
+    /// secret in the wrong place.
+    package var field: String?
 
     package init(
         _ status: HTTPResponse.Status,
@@ -73,6 +77,7 @@ package struct Problem: Error, Sendable {
         )
         response.problem = kind
         response.reason = reason
+        response.field = field
         return response
     }
 }

@@ -18,8 +18,9 @@ package struct Response: Sendable {
     package let pieces: (@Sendable (ResponseBodyWriter) async throws -> Void)?
     /// The kind of the ``Problem`` that the response shows.
     var problem: String?
-    /// The reason of that problem: see ``Problem/reason``.
+    /// The reason and the field of that problem: see ``Problem/reason`` and ``Problem/field``.
     var reason: String?
+    var field: String?
 
     package init(
         _ status: HTTPResponse.Status,

@@ -22,7 +22,7 @@ package struct HTTPMonitoring: Sendable {
     private static let rejectedCredentials = Metric(
         "kakao_push_http_rejected_credentials_total",
         .counter,
-        "Requests answered 401, by the reason why their credential was not accepted."
+        "Requests whose credential was not accepted, by the reason: answered 401, of tokens-off 403 or 409."
     )
     private static let connections = Metric("kakao_push_http_connections", .gauge, "Open connections, by port.")
     private static let connectionLimit = Metric(

@@ -73,9 +73,11 @@ package enum OpenLimit: Sendable, Equatable {
 package protocol Authorizer: Sendable {
     /// Returns the check for an operation with this access; `nil` if it admits anyone.
     ///
+    /// - Parameter inKakaoFormat: Whether the operation has the format of Kakao's API, whose clients know Kakao's codes only.
+    ///
     /// The check sets ``Request/principal`` to the ``Caller``, and throws a ``Problem`` for a request that is not
     /// admitted.
-    func check(_ access: Access) -> HeadCheck?
+    func check(_ access: Access, inKakaoFormat: Bool) -> HeadCheck?
 }
 
 /// The authenticated caller of an operation.

@@ -1,7 +1,7 @@
 package import HTTPServer
 
-/// The reason why a credential is not accepted. Callers get one text for all of them; the access log, a metric and, if
-/// `identity.explain_rejections` is set, the problem's detail name the reason. `docs/errors.md` lists all with their remedies.
+/// The reason why a credential is not accepted. Callers get one text for all of them, apart from ``tokensOff``; the access log, a metric
+/// and, if `identity.explain_rejections` is set, the problem's detail name the reason. `docs/errors.md` lists all with their remedies.
 package enum CredentialRejection: String, Error, Sendable, CaseIterable {
     // MARK: Any credential
 
@@ -33,7 +33,7 @@ package enum CredentialRejection: String, Error, Sendable, CaseIterable {
 
     /// A user's token was sent to an operation that only operators may call.
     case userToken = "user-token"
-    /// The settings accept no tokens of this kind.
+    /// The settings accept no tokens of this kind. It is no 401, for which an app would log its user out.
     case tokensOff = "tokens-off"
     /// The call needs an access token of Kakao Login, and another token was sent.
     case notAccessToken = "not-access-token"
@@ -76,7 +76,11 @@ package enum CredentialRejection: String, Error, Sendable, CaseIterable {
         case .notAdminKey: "Only Kakao calls this path, with KakaoAK and the Admin key of kakao.admin_key."
         case .userToken: "Only operators may call this operation, and this is a user's token. Send an operator key."
         case .tokensOff:
-            "The settings accept no users' tokens of this kind: see kakao.app_id and the settings of identity."
+            """
+            This server accepts no users' tokens of this kind. Access tokens of Kakao Login need `kakao.app_id` and \
+            `identity.kakao_access_token`, Kakao's ID tokens one of the app's keys and `identity.kakao_id_token`, and those of your \
+            own backend `identity.jwt.issuer`. If it is meant as an operator key, it is not accepted.
+            """
         case .notAccessToken: "This call needs an access token of Kakao Login, and this is another kind of token."
         case .malformedToken: "The token has no valid form. It may have been cut off, or encoded twice."
         case .expiredToken: "The token has expired. Refresh it and try again."

@@ -262,6 +262,9 @@ package final class OperationDeclaration: Sendable {
         fieldNames = Set((pathFields + query + headers + bodyFields).map(\.name))
     }
 
+    /// Whether the operation has the format of Kakao's API.
+    var isInKakaoFormat: Bool { unknownFields == .ignored }
+
     /// The problems that the operation may respond with, in the order of their statuses.
     package var allProblems: [ProblemKind] {
         var problems: Set<ProblemKind> = [.badRequest, .internalError]
@@ -273,7 +276,8 @@ package final class OperationDeclaration: Sendable {
             problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys])
         case .device, .kakaoUser:
             problems.formUnion([
-                .unauthorized, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests, .identityUnavailable,
+                .unauthorized, .invalidOperatorKey, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests,
+                .identityUnavailable, isInKakaoFormat ? .callNotConfigured : .notConfigured,
             ])
             if access.refusesUnlinked { problems.formUnion([.userNotLinked]) }
         case .appKey:
@@ -335,6 +339,11 @@ final class AllowedFields: Sendable {
 
     /// Returns the name by which the operation declares a field that a request gives.
     func declaredName(_ name: String) -> String { aliases.isEmpty ? name : aliases[name] ?? name }
+
+    /// Returns the name of an allowed field as the operation declares it: `arg.*` for a field of a group.
+    func declaration(of name: String) -> String? {
+        names.contains(name) ? name : prefixes.first { name.hasPrefix($0) }.map { "\($0)*" }
+    }
 
     /// Returns whether a field may be given several times.
     func isRepeatable(_ name: String) -> Bool { repeatable.contains(name) }

@@ -86,7 +86,9 @@ struct Parameters: Sendable {
             ignore([name])
         } else {
             guard values.append(name, value, isRepeatable: allowed.isRepeatable(name)) else {
-                throw Problem.field(name, "a single value", "It is given twice.")
+                var problem = Problem.field(name, "a single value", "It is given twice.")
+                problem.field = allowed.declaration(of: name)
+                throw problem
             }
         }
     }

@@ -45,6 +45,13 @@ extension ProblemKind {
         "unauthorized",
         "The credential is missing, invalid or expired."
     )
+    /// The code is not Kakao's for a dead token, at which its SDKs log the user out: the key is a backend's.
+    package static let invalidOperatorKey = ProblemKind(
+        .unauthorized,
+        code: -1401,
+        "invalid-operator-key",
+        "The key in `X-Operator-Key` is unknown, revoked or expired. The user's token is not the cause."
+    )
     package static let missingScope = ProblemKind(.forbidden, "missing-scope", "The key does not have the scope.")
     package static let anotherUser = ProblemKind(
         .forbidden,
@@ -83,7 +90,7 @@ extension ProblemKind {
     package static let tooManyBadKeys = ProblemKind(
         .tooManyRequests,
         "too-many-bad-keys",
-        "The address has presented invalid keys."
+        "Too many invalid credentials came from the network, and this server has not accepted the present key before."
     )
     package static let internalError = ProblemKind(
         .internalServerError,
@@ -136,6 +143,7 @@ extension Problem {
             "\(field) must be \(allowed).\(note.map { " \($0)" } ?? "")",
             members: ["field": .string(field), "allowed": .string(allowed)]
         )
+        problem.field = field
         if isMissing { problem.message = "The Parameter [\(field)] cannot be null." }
         return problem
     }

@@ -93,7 +93,7 @@ package struct Routes {
     ///
     /// - Throws: As the check does, the function throws a ``Problem`` for a request that is no longer admitted.
     package func recheck(_ access: Access) -> @Sendable (Request) async throws -> Void {
-        let check = authorizer.check(access)
+        let check = authorizer.check(access, inKakaoFormat: false)
         return { request in try await check?(request)?() }
     }
 
@@ -120,7 +120,7 @@ package struct Routes {
             declaration.method,
             declaration.path,
             name: declaration.id,
-            check: authorizer.check(declaration.access),
+            check: authorizer.check(declaration.access, inKakaoFormat: declaration.isInKakaoFormat),
             bodyLimit: bodyLimit,
             handler
         )

@@ -31,16 +31,21 @@ struct Authenticator: Authorizer {
     /// Returns the check for an operation with this access; `nil` for a public one.
     ///
     /// The check throws a database error or a ``Problem``: 401 without a valid credential, 403 for a key that lacks a
-    /// scope, 404 for a wrong secret address, 429 for too many requests, 503 when the token cannot be verified now.
-    func check(_ access: Access) -> HeadCheck? {
+    /// scope, 404 for a wrong secret address, 429 for too many requests, 503 when the token cannot be verified now. A credential of a kind
+    /// that is switched off is 403 in Kakao's format, elsewhere 409.
+    func check(_ access: Access, inKakaoFormat: Bool) -> HeadCheck? {
         switch access {
         case .anyone, .operatorPort: nil
         case .operator(let scopes): { try checkOperator($0, .all(scopes)) }
         case .operatorWithAny(let scopes): { try checkOperator($0, .any(scopes)) }
         case .monitoring: { try monitoring.check($0) { try checkOperator($0, .all([.read])) } }
-        case .device: { try checkUser($0, UserAccess(scope: .devices, acceptsAnyToken: true)) }
+        case .device:
+            { try checkUser($0, UserAccess(scope: .devices, inKakaoFormat: inKakaoFormat, acceptsAnyToken: true)) }
         case .kakaoUser(let scope, let admitsUnlinked):
-            { try checkUser($0, UserAccess(scope: scope, admitsUnlinked: admitsUnlinked)) }
+            {
+                let access = UserAccess(scope: scope, inKakaoFormat: inKakaoFormat, admitsUnlinked: admitsUnlinked)
+                return try checkUser($0, access)
+            }
         case .appKey(let scope): { try checkApp($0, or: scope) }
         case .kakao: { try checkKakao($0) }
         case .kakaoAddress: { try checkAddress($0) }
@@ -54,15 +59,30 @@ struct Authenticator: Authorizer {
         case any([Scope])
 
         /// - Throws: ``Problem`` 403 if a scope is missing.
-        func check(_ granted: Set<Scope>) throws {
+        func check(_ granted: Set<Scope>, of place: KeyPlace) throws {
             switch self {
             case .all(let scopes):
                 guard let missing = scopes.first(where: { !$0.isAllowed(by: granted) }) else { return }
-                throw Problem(of: .missingScope, "This key does not have the scope \(missing.rawValue).")
+                throw Problem(of: .missingScope, "\(place.name) does not have the scope \(missing.rawValue).")
             case .any(let scopes):
                 guard !scopes.contains(where: { $0.isAllowed(by: granted) }) else { return }
                 let names = scopes.map(\.rawValue).joined(separator: " or ")
-                throw Problem(of: .missingScope, "This key does not have the scope \(names).")
+                throw Problem(of: .missingScope, "\(place.name) does not have the scope \(names).")
+            }
+        }
+    }
+
+    /// The part of a request that has its operator key.
+    private enum KeyPlace: Sendable {
+        case authorization
+        /// `X-Operator-Key`, beside a user's token in `Authorization`.
+        case besideToken
+
+        /// The key in words that begin a sentence.
+        var name: String {
+            switch self {
+            case .authorization: "This key"
+            case .besideToken: "The key in the header X-Operator-Key"
             }
         }
     }
@@ -80,6 +100,7 @@ struct Authenticator: Authorizer {
     private struct UserAccess {
         /// The scope of an operator's key.
         let scope: Scope
+        let inKakaoFormat: Bool
         /// Whether tokens other than access tokens of Kakao Login are accepted.
         var acceptsAnyToken = false
         /// Whether a user may call who is not linked to the app yet.
@@ -95,14 +116,18 @@ struct Authenticator: Authorizer {
     private func checkUser(_ request: Request, _ access: UserAccess) throws -> PendingCheck? {
         let credential = try credential(of: request)
         let sha256 = SHA256Digest.of(credential.text)
-        guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
-            !secrets.value.operatorKey.matches(digest: sha256)
-        else {
-            let isToken = !users.isAccepted && JSONWebToken.isLike(credential.text)
-            return try checkKey(sha256, .all([access.scope]), or: isToken ? .tokensOff : nil, of: request)
+        let acceptsToken = users.acceptsTokens(like: credential.text)
+        // A port without operators does not reveal their key: there it is like any other text.
+        let isOperatorKey =
+            (admitsOperators || acceptsToken) && secrets.value.operatorKey.matches(digest: sha256)
+        guard credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text), !isOperatorKey else {
+            return try checkKey(sha256, .all([access.scope]), of: request)
         }
         guard access.acceptsAnyToken || !JSONWebToken.isLike(credential.text) else {
             throw Self.kakaoTokenRequired.rejecting(.notAccessToken, explains: explainsRejections)
+        }
+        guard acceptsToken else {
+            throw tokensOff(access, secrets.value.rejection(ofKeyWith: sha256) ?? .tokensOff)
         }
         guard let key = request[.operatorKey] else {
             return try self.checkToken(credential.text, sha256, access, of: request, isBackend: isTrusted(request))
@@ -110,7 +135,7 @@ struct Authenticator: Authorizer {
         @Sendable func checkToken() throws -> PendingCheck? {
             try self.checkToken(credential.text, sha256, access, of: request, isBackend: true)
         }
-        guard let pending = try checkKey(SHA256Digest.of(key), .all([.userCalls]), of: request) else {
+        guard let pending = try checkKey(SHA256Digest.of(key), .all([.userCalls]), .besideToken, of: request) else {
             return try checkToken()
         }
         return {
@@ -174,10 +199,20 @@ struct Authenticator: Authorizer {
                 case .unlinked where access.admitsUnlinked: request.principal = Caller.unlinkedUser
                 case .unlinked: throw Self.userNotLinked
                 }
-            case .failure(let reason):
-                throw unauthorized(reason)
+            case .failure(.tokensOff): throw tokensOff(access, .tokensOff)
+            case .failure(let reason): throw unauthorized(reason)
             }
         }
+    }
+
+    /// Returns the problem of a user's token of a kind that the settings do not accept. It is no 401, for which an app would log its user
+    /// out although the token may be valid.
+    private func tokensOff(_ access: UserAccess, _ reason: CredentialRejection) -> Problem {
+        Problem(
+            of: access.inKakaoFormat ? .callNotConfigured : .notConfigured,
+            CredentialRejection.tokensOff.explanation
+        )
+        .rejecting(reason, explains: explainsRejections)
     }
 
     /// The length of the header field `KA`, in bytes. Those of Kakao's SDKs have some two hundred.
@@ -185,10 +220,14 @@ struct Authenticator: Authorizer {
 
     /// Authenticates the caller of an operation that phones and pages may call with one of the app's own keys. Such calls are
     /// limited before any of their body is read.
+    ///
+    /// If the settings do not admit these keys, the operation is switched off for operators, too. A caller with `KakaoAK` learns that,
+    /// whatever the key is.
     private func checkApp(_ request: Request, or scope: Scope) throws -> PendingCheck? {
         let credential = try credential(of: request)
-        let digest = SHA256Digest.of(credential.text)
-        guard credential.scheme == .kakaoAK, secrets.value.admitsPublicKey(digest) else {
+        guard credential.scheme == .kakaoAK else { return try checkOperator(request, .all([scope])) }
+        guard secrets.value.admitsPublicKeys else { throw Self.appKeyCallsOff }
+        guard secrets.value.isPublicKey(SHA256Digest.of(credential.text)) else {
             return try checkOperator(request, .all([scope]))
         }
         try appKeyLimits.charge(request.clientAddress.network)
@@ -209,15 +248,16 @@ struct Authenticator: Authorizer {
     private func checkKey(
         _ digest: [UInt8],
         _ scopes: Requirement,
+        _ place: KeyPlace = .authorization,
         or rejection: CredentialRejection? = nil,
         of request: Request
     ) throws -> PendingCheck? {
         let rejection = secrets.value.rejection(ofKeyWith: digest) ?? rejection
         // It is no guess, and all phones of a carrier have it: it must not make their address wait.
-        guard !secrets.value.isPublicKey(digest) else { throw unauthorized(.appKey) }
+        guard !secrets.value.isPublicKey(digest) else { throw unauthorized(.appKey, place) }
         guard admitsOperators else {
             try operators.recordRejection(from: request.clientAddress.network)
-            throw unauthorized(rejection ?? .publicPort)
+            throw unauthorized(rejection ?? .publicPort, place)
         }
         guard !secrets.value.operatorKey.matches(digest: digest) else {
             request.principal = Caller.operator(.setting)
@@ -225,7 +265,7 @@ struct Authenticator: Authorizer {
         }
         @Sendable func admit(_ grant: OperatorKeys.Grant) throws {
             request.principal = Caller.operator(KeyIdentity(id: grant.id, name: grant.name, digest: digest))
-            try scopes.check(grant.scopes)
+            try scopes.check(grant.scopes, of: place)
         }
         if let known = try operators.knownGrant(ofKeyWith: digest, from: request.clientAddress.network) {
             try admit(known)
@@ -239,8 +279,8 @@ struct Authenticator: Authorizer {
                 on: request.loop
             )
             guard let known else {
-                if let rejection { throw unauthorized(rejection) }
-                throw unauthorized((try? await keys.rejection(ofKeyWith: digest)) ?? .unknownKey)
+                if let rejection { throw unauthorized(rejection, place) }
+                throw unauthorized((try? await keys.rejection(ofKeyWith: digest)) ?? .unknownKey, place)
             }
             try admit(known)
         }
@@ -275,8 +315,30 @@ struct Authenticator: Authorizer {
         throw unauthorized(request[.authorization] == nil ? .missing : .unknownScheme)
     }
 
-    private func unauthorized(_ reason: CredentialRejection) -> Problem {
-        Self.unauthorized.rejecting(reason, explains: explainsRejections)
+    private func unauthorized(_ reason: CredentialRejection, _ place: KeyPlace = .authorization) -> Problem {
+        switch place {
+        case .authorization: return Self.unauthorized.rejecting(reason, explains: explainsRejections)
+        case .besideToken:
+            let cause = explainsRejections ? reason.explanation : "It is unknown, revoked or expired."
+            return Self.invalidOperatorKey(cause).rejecting(reason, explains: false)
+        }
+    }
+
+    /// The problem of an invalid key beside a user's token. Its challenge names the header of the key (RFC 9110 §11.6.1), and neither it nor
+    /// the code says anything of the token.
+    private static func invalidOperatorKey(_ cause: String) -> Problem {
+        Problem(
+            of: .invalidOperatorKey,
+            """
+            \(KeyPlace.besideToken.name) is not accepted. \(cause) Send a valid operator key with the scope \
+            \(Scope.userCalls.rawValue), or omit the header. The user's token is not the cause.
+            """,
+            headerFields: [.wwwAuthenticate: "OperatorKey realm=\"X-Operator-Key\""]
+        )
+    }
+
+    private static var appKeyCallsOff: Problem {
+        Problem(of: .callNotConfigured, "Calls with an app key are switched off. Set `sharing.app_key_calls`.")
     }
 
     private static var kakaoTokenRequired: Problem {

@@ -130,10 +130,15 @@ import Testing
         try await withService {
             $0.kakao.nativeAppKey = Self.nativeKey
         } _: { service in
-            var phone = Self.phone(service.api)
-            phone.checksContract = false
-            let status = try await Self.validate(phone)
-            #expect([401, 403, 404].contains(status))
+            // The answer does not say whether a key is right: neither an app's nor an operator's.
+            for key in [Self.nativeKey, "another-key", Keys.operator] {
+                let phone = Self.phone(service.api, key: key)
+                let answer = try await phone.post("\(Self.templates)/default", form: Self.fields)
+                #expect(answer.status == 403 && answer.problem == "not-configured", "\(answer.text)")
+                #expect(answer.json?["code"] == -3)
+                let detail = "Calls with an app key are switched off. Set `sharing.app_key_calls`."
+                #expect(answer.json?["detail"]?.string == detail)
+            }
             #expect(service.kakao.sandbox.stats.requests.isEmpty)
         }
     }

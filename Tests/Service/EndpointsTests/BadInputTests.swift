@@ -4,6 +4,7 @@ import JSON
 import KakaoSandbox
 import Net
 import ServiceTesting
+import TestSupport
 import Testing
 
 /// Tests of invalid input. The response is 400 with the name of the field, nothing is stored, and Kakao is not called.
@@ -262,6 +263,26 @@ import Testing
             }
             let both = try await service.api.get("/v1/push/tokens?uuid=1&user_id=1")
             #expect(both.field == "uuid" && both.json?["allowed"] == "a single value", "\(both.text)")
+        }
+    }
+
+    @Test("The access log names the problem of an invalid request and its declared field, but nothing that was sent")
+    func logged() async throws {
+        try await withService { service in
+            let cases: [(path: String, field: String?)] = [
+                ("/v1/pushes?limit=private-text", "limit"), ("/v1/pushes?private-text=1", nil),
+                ("/v1/link/callbacks?arg.private-text=1&arg.private-text=2", "arg.*"),
+                ("/v1/push/tokens?uuid=1&user_id=private-text", "uuid"),
+            ]
+            for (path, field) in cases {
+                let answer = try await service.api.get(path)
+                #expect(answer.status == 400 && answer.problem == "invalid-field", "\(path) \(answer.text)")
+                let name = try #require(HTTPField.Name("X-Request-Id"))
+                let request = try #require(answer.headerFields[name])
+                let line = await service.log.line { $0.metadata["request_id"] == request }
+                #expect(line.metadata["problem"] == "invalid-field" && line.metadata["field"] == field, "\(line.text)")
+            }
+            #expect(!service.log.lines.contains { $0.text.contains("private-text") })
         }
     }
 

@@ -2,6 +2,7 @@ import Endpoints
 import HTTPClient
 import HTTPServer
 import HTTPTypes
+import JSON
 import KakaoSandbox
 import Server
 import ServiceTesting
@@ -81,6 +82,24 @@ import Testing
         }
     }
 
+    @Test("A bad key beside a valid token is a 401 that says nothing of the token, so that no SDK logs its user out")
+    func ownProblem() async throws {
+        try await Self.withIdentity(proxies: "127.0.0.1") { service in
+            for (number, path) in [Self.path, "/v1/devices", "/v2/user/me", "/v1/user/logout"].enumerated() {
+                let app = try Self.user(7, service, key: "kps_unknown").from("203.0.113.\(number)")
+                let answer = path.hasSuffix("logout") ? try await app.post(path) : try await app.get(path)
+                #expect(answer.status == 401 && answer.problem == "invalid-operator-key", "\(path) \(answer.text)")
+                #expect(answer.json?["code"] == -1401)
+                #expect(answer.headerFields[.wwwAuthenticate] == "OperatorKey realm=\"X-Operator-Key\"")
+                for text in ["detail", "msg"].map({ answer.json?[$0]?.string }) {
+                    #expect(text?.contains("X-Operator-Key") == true && text?.contains("user-calls") == true)
+                }
+            }
+            #expect(service.log.lines.contains { $0.metadata["reason"] == "unknown-key" })
+            #expect(service.kakao.sandbox.stats.requests["/v1/user/logout"] == nil)
+        }
+    }
+
     @Test("A bad key beside a valid token is 401, a key without the scope 403, also if the token is known")
     func badKey() async throws {
         try await Self.withIdentity(proxies: "127.0.0.1") { service in
@@ -88,8 +107,8 @@ import Testing
             let known = try Self.user(7, service)
             #expect(try await known.get(Self.path).status == 200)
             let bad = [
-                ("kps_unknown", 401, "unauthorized"), ("", 401, "unauthorized"), (Keys.admin, 401, "unauthorized"),
-                (reader, 403, "missing-scope"),
+                ("kps_unknown", 401, "invalid-operator-key"), ("", 401, "invalid-operator-key"),
+                (Keys.admin, 401, "invalid-operator-key"), (reader, 403, "missing-scope"),
             ]
             for (number, (key, status, problem)) in bad.enumerated() {
                 for var app in [known, try Self.user(8, service)] {
@@ -97,6 +116,7 @@ import Testing
                     let answer = try await app.from("203.0.113.\(number)").get(Self.path)
                     #expect(answer.status == status)
                     #expect(answer.problem == problem)
+                    #expect(answer.json?["detail"]?.string?.contains("X-Operator-Key") == true)
                 }
                 #expect(try await known.get(Self.path).status == 200)
             }

@@ -1,3 +1,4 @@
+import Crypto
 import FoundationEssentials
 import HTTPClient
 import HTTPServer
@@ -18,6 +19,13 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct CredentialRejectionTests {
     private static let appKey = "native-app-key-of-the-tests"
     private static let device = "/v1/push/tokens"
+
+    /// The service's own backend, whose tokens have another issuer than Kakao's.
+    private static let backend = IdentitySettings.Backend(
+        issuer: "https://api.example.com",
+        audience: "push",
+        keys: .secret(Secret("secret-of-the-backend-of-the-tests"))
+    )
 
     /// A request and the reason why it is answered 401.
     private struct Sample {
@@ -157,20 +165,106 @@ import Testing
         }
     }
 
-    @Test("The public port beside one for operators accepts no keys, and a server without an app no users' tokens")
-    func otherReasons() async throws {
-        let adjust = { (settings: inout Settings) in
+    @Test("The public port beside one for operators accepts no keys")
+    func publicPort() async throws {
+        try await withKakaoLogin { settings in
             settings.operatorPort = 0
             settings.identity.explainsRejections = true
+        } _: { service async throws in
+            let answer = try await TestClient(url: service.server.url).get(Self.device)
+            #expect(answer.status == 401)
+            #expect(answer.json?["detail"]?.string == CredentialRejection.publicPort.explanation)
         }
-        try await withService(adjust) { service in
-            let phone = TestClient(url: service.server.url)
-            #expect(
-                try await phone.get(Self.device).json?["detail"]?.string == CredentialRejection.publicPort.explanation
-            )
-            let token = TestSigner.hs256(["iss": "a"], secret: [1])
-            let answer = try await phone.with("Bearer \(token)").get(Self.device)
-            #expect(answer.json?["detail"]?.string == CredentialRejection.tokensOff.explanation)
+    }
+
+    // MARK: Tokens that are switched off
+
+    /// Checks that a user's token of a kind that is switched off is not answered 401, at which apps log their users out.
+    private static func expectOff(
+        _ token: String,
+        _ service: TestService,
+        at url: String? = nil,
+        paths: [String] = [device, "/v1/devices", "/v2/push/tokens"],
+        reason: CredentialRejection = .tokensOff
+    ) async throws {
+        let app = TestClient(url: url ?? service.server.url, authorization: "Bearer \(token)")
+        for path in paths {
+            let answer = try await app.get(path)
+            let isKakaos = path != "/v1/devices"
+            #expect(answer.status == (isKakaos ? 403 : 409), "\(path) \(answer.text)")
+            #expect(answer.json?["code"] == (isKakaos ? -3 : -1409) && answer.problem == "not-configured")
+            #expect(answer.json?["detail"]?.string?.contains("`kakao.app_id`") == true)
+            #expect(answer.headerFields[.wwwAuthenticate] == nil)
+            let name = try #require(HTTPField.Name("X-Request-Id"))
+            let request = try #require(answer.headerFields[name])
+            let line = await service.log.line { $0.metadata["request_id"] == request }
+            #expect(line.metadata["reason"] == reason.rawValue && line.metadata["problem"] == "not-configured")
+        }
+    }
+
+    @Test("Without the settings for users' tokens, a token is answered with the settings, and counts as no bad key")
+    func tokensOff() async throws {
+        try await withService { service in
+            let opaque = [Self.device, "/v1/devices", "/v2/user/me"]
+            for _ in 0..<4 { try await Self.expectOff("invented-token", service, paths: opaque) }
+            try await Self.expectOff(TestSigner.hs256(["iss": "a"], secret: [1]), service)
+            // Nobody learns which of the texts is the Admin key.
+            try await Self.expectOff(Keys.admin, service, reason: .adminKey)
+            #expect(service.kakao.sandbox.stats.requests.isEmpty)
+            for key in ["Bearer kps_unknown", "KakaoAK unknown"] {
+                #expect(try await service.api.with(key).get(Self.device).status == 401)
+            }
+            #expect(try await service.api.get(Self.device, ["uuid": "1"]).status == 200)
+        }
+    }
+
+    @Test("At a public port that accepts neither tokens nor keys, the operator key is like any other text")
+    func publicPortWithoutTokens() async throws {
+        try await withService {
+            $0.operatorPort = 0
+        } _: { service async throws in
+            for text in ["invented-token", Keys.operator] { try await Self.expectOff(text, service) }
+        }
+    }
+
+    @Test("A token of one kind is answered with the settings if only others are accepted")
+    func oneKind() async throws {
+        try await withKakaoLogin { service async throws in
+            let token = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.appKey)
+            try await Self.expectOff(token, service)
+            let valid = try #require(service.kakao.sandbox.accessToken(of: 7))
+            #expect(try await service.api.with("Bearer \(valid)").get(Self.device).status == 200)
+        }
+        func withKinds(
+            _ adjust: (inout Settings) -> Void,
+            _ body: (TestService, _ ofKakao: String, _ ofOthers: String) async throws -> Void
+        ) async throws {
+            try await withService { settings in
+                settings.kakao.authURL = settings.kakao.apiURL
+                adjust(&settings)
+            } _: { service in
+                let sandbox = service.kakao.sandbox
+                let ofKakao = try await sandbox.idToken(of: 7, appKey: Self.appKey)
+                let issuer: JSONObject = ["iss": "https://issuer.example.com"]
+                try await body(service, ofKakao, try await sandbox.idToken(of: 7, appKey: Self.appKey, claims: issuer))
+            }
+        }
+        try await withKinds {
+            $0.kakao.nativeAppKey = Self.appKey
+            $0.identity.acceptsKakaoIDTokens = true
+        } _: { service, ofKakao, ofOthers async throws in
+            #expect(try await service.api.with("Bearer \(ofKakao)").get(Self.device).status == 200)
+            try await Self.expectOff("invented-token", service)
+            // Damaged tokens, and those of other issuers, are the fault of the client.
+            for token in [String(ofKakao.prefix(100)), ofOthers] {
+                #expect(try await service.api.with("Bearer \(token)").get(Self.device).status == 401)
+            }
+        }
+        try await withKinds {
+            $0.identity.backend = Self.backend
+        } _: { service, ofKakao, ofOthers async throws in
+            for token in ["invented-token", ofKakao] { try await Self.expectOff(token, service) }
+            #expect(try await service.api.with("Bearer \(ofOthers)").get(Self.device).status == 401)
         }
     }
 

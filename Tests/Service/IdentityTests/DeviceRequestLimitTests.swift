@@ -68,14 +68,14 @@ import Testing
         }
     }
 
-    @Test("An address over the limit is rejected before any lookup at Kakao, whichever tokens it sends")
+    @Test("An address over the limit is rejected before any lookup at Kakao, whether or not its tokens are valid")
     func perAddress() async throws {
         try await Self.withIdentity(perAddress: 3) { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             let api = service.api.from("203.0.113.7")
             for number in 0..<3 { #expect(try await Self.call(api, "bad-\(number)").status == 401) }
             #expect(Self.questions(service) == 3)
-            for refused in ["bad", token, "eyJhbGciOiJSUzI1NiJ9.e30.c2ln"] {
+            for refused in ["bad", token] {
                 Self.expectRefusal(try await Self.call(api, refused))
             }
             #expect(Self.questions(service) == 3)

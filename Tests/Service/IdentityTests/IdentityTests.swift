@@ -1,3 +1,4 @@
+import Crypto
 import Endpoints
 import FoundationEssentials
 import HTTPClient
@@ -9,6 +10,8 @@ import Server
 import ServiceTesting
 import TestSupport
 import Testing
+
+@testable import Settings
 
 /// The credentials and scopes of each endpoint.
 @Suite(.timeLimit(.minutes(5))) struct IdentityTests {
@@ -40,8 +43,13 @@ import Testing
         // Each key comes from its own address, because an address with many invalid keys is delayed.
         let adjust = { (settings: inout Settings) in
             settings.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
+            settings.identity.backend = IdentitySettings.Backend(
+                issuer: "https://api.example.com",
+                audience: "push",
+                keys: .secret(Secret("secret-of-the-backend-of-the-tests"))
+            )
         }
-        try await withService(adjust) { service in
+        try await withKakaoLogin(adjust) { service in
             for (index, authorization) in wrong.enumerated() {
                 for (number, (path, isPost, _)) in Self.calls.enumerated() {
                     let api = service.api.with(authorization).from("10.0.\(index).\(number)")

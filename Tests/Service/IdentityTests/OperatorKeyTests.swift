@@ -205,6 +205,10 @@ import Testing
                 #expect(other == 401)
                 #expect(refusal.json?["type"] == "urn:kakao-push-server:error:too-many-bad-keys")
                 #expect(refusal.json?["code"] == -10)
+                // The present key need not be invalid.
+                let detail = refusal.json?["detail"]?.string ?? ""
+                #expect(detail.hasPrefix("Too many invalid credentials came from this network."), "\(detail)")
+                #expect(detail.contains("even a valid one") && detail.contains("Try again in "), "\(detail)")
                 #expect(refusal.headerFields[.contentType] == "application/problem+json")
                 #expect((1...900).contains(refusal.headerFields[.retryAfter].flatMap { Int($0) } ?? 0))
                 return true

@@ -3,7 +3,8 @@ import HTTPTypes
 package import Logging
 import Net
 
-/// Logs one line per request: client, method, path, status, duration, the name of the caller's key, and the reason of a 401.
+/// Logs one line per request: client, method, path, status, duration, the name of the caller's key, the type of the problem, the field
+/// that is invalid, and the reason why a credential is not accepted.
 /// For a request forwarded by a trusted proxy, `remote` is the proxy and `client` the original client.
 ///
 /// The query is left out, because callbacks carry data from phones in it. All headers are left out too: what is not
@@ -33,6 +34,8 @@ package final class AccessLog: Middleware {
             "milliseconds": "\(request.loop.now - request.startedAt)",
         ]
         if let key = request.principal?.keyName { metadata["key"] = "\(key)" }
+        if let problem = response.problem { metadata["problem"] = "\(problem)" }
+        if let field = response.field { metadata["field"] = "\(field)" }
         if let reason = response.reason { metadata["reason"] = "\(reason)" }
         let client = request.clientAddress
         if client != request.remoteAddress { metadata["client"] = "\(client.host)" }

@@ -12,7 +12,7 @@ struct AcceptedSecrets: Sendable {
     /// The SHA-256 of those of them that are in apps and pages, and therefore public.
     private let publicKeys: Set<[UInt8]>
     /// Whether calls with public keys are admitted where an operation allows it.
-    private let admitsPublicKeys: Bool
+    let admitsPublicKeys: Bool
     /// The secret in the path of Kakao's feedback; `nil` if there is none.
     let feedback: Secret?
 
@@ -28,9 +28,6 @@ struct AcceptedSecrets: Sendable {
 
     /// Returns whether the key with a digest is one of the app's public keys.
     func isPublicKey(_ digest: [UInt8]) -> Bool { publicKeys.contains(digest) }
-
-    /// Returns whether the key with a digest is one of the app's public keys, and these are admitted.
-    func admitsPublicKey(_ digest: [UInt8]) -> Bool { admitsPublicKeys && isPublicKey(digest) }
 
     /// Returns whether a text is an Admin key that Kakao may use: the current or the next one. It takes the same time for
     /// either.

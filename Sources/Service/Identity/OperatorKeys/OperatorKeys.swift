@@ -109,7 +109,10 @@ final class OperatorKeys: Sendable {
         guard let wait = delays.wait(address, at: now) else { return }
         throw Problem.tooManyRequests(
             kind: ProblemKind.tooManyBadKeys.name,
-            "Too many invalid keys from this address.",
+            """
+            Too many invalid credentials came from this network. Until it has waited, each key is refused that this server has not \
+            accepted before, even a valid one.
+            """,
             wait: wait
         )
     }

@@ -35,8 +35,11 @@ package struct JSONWebToken: Sendable {
     /// Returns whether a text looks like a token: three parts, the first of which begins like every encoded JSON
     /// object.
     static func isLike(_ text: String) -> Bool {
-        text.utf8.starts(with: "eyJ".utf8) && text.utf8.count { $0 == UInt8(ascii: ".") } == 2
+        beginsLike(text) && text.utf8.count { $0 == UInt8(ascii: ".") } == 2
     }
+
+    /// Returns whether a text begins like every encoded JSON object.
+    static func beginsLike(_ text: String) -> Bool { text.utf8.starts(with: "eyJ".utf8) }
 
     /// Parses a token. Returns `nil` for invalid text, for a token of the other kind, and for an unsupported algorithm
     /// such as `none`.

@@ -35,6 +35,8 @@ package final class UserCredentials: Sendable {
     private let accessTokens: KakaoAccessTokens?
     /// The verifiers of JSON Web Tokens, one for each issuer.
     private let verifiers: [TokenVerifier]
+    /// The issuer of Kakao's ID tokens, whether or not they are accepted.
+    private let kakaoIssuer: String
     /// The maximum number of ``verified`` tokens: a few megabytes.
     private static let maximumVerified = 65_536
     /// The users of tokens that were valid when they were last verified. Nothing follows from that but who pays for the next
@@ -52,6 +54,7 @@ package final class UserCredentials: Sendable {
         if identity.acceptsKakaoIDTokens, let kakao { verifiers.append(kakao) }
         if let backend = identity.backend { verifiers.append(try Self.backend(backend, identity, logger)) }
         self.verifiers = verifiers
+        kakaoIssuer = app.authURL
     }
 
     /// Returns the verifier of Kakao's tokens, signed with RS256: ID tokens for the app key that the user logged in
@@ -114,8 +117,13 @@ package final class UserCredentials: Sendable {
         )
     }
 
-    /// Whether any kind of token is accepted.
-    var isAccepted: Bool { accessTokens != nil || !verifiers.isEmpty }
+    /// Returns whether the settings accept tokens that look like this one: JSON Web Tokens, or access tokens of Kakao Login.
+    func acceptsTokens(like text: String) -> Bool {
+        JSONWebToken.isLike(text) || isDamaged(text) ? !verifiers.isEmpty : accessTokens != nil
+    }
+
+    /// Returns whether a text that cannot be an access token is a damaged JSON Web Token: its app has to send the right one.
+    private func isDamaged(_ text: String) -> Bool { accessTokens == nil && JSONWebToken.beginsLike(text) }
 
     /// Returns the user of a token, or the reason why the token is rejected.
     ///
@@ -147,7 +155,7 @@ package final class UserCredentials: Sendable {
                     isBackend: isBackend,
                     kakao,
                     on: loop
-                ) ?? .failure(.tokensOff)
+                ) ?? .failure(isDamaged(token) ? .malformedToken : .tokensOff)
             }
         verified.withLock { verified in
             switch holder {
@@ -165,8 +173,10 @@ package final class UserCredentials: Sendable {
     ) async throws -> Result<AuthorizedUser, CredentialRejection> {
         guard !verifiers.isEmpty else { return .failure(.tokensOff) }
         guard let token = JSONWebToken(text, .credential) else { return .failure(.malformedToken) }
-        guard let issuer = token.claims["iss"]?.string, let verifier = verifiers.first(where: { $0.issuer == issuer })
-        else { return .failure(.unknownIssuer) }
+        let issuer = token.claims["iss"]?.string
+        guard let verifier = verifiers.first(where: { $0.issuer == issuer }) else {
+            return .failure(issuer == kakaoIssuer ? .tokensOff : .unknownIssuer)
+        }
         let now = MonotonicTime.now
         do {
             return try await verifier.verify(token, client, on: loop).map { AuthorizedUser(id: $0, authorizedAt: now) }
