@@ -109,7 +109,12 @@ struct KakaoRelayRoutes: RouteCollection {
         do throws(Record<KakaoCall>.InvalidMember) {
             request = try operation.parameters.read(call.fields)
         } catch {
-            throw Problem.field(error.name, error.allowed, isMissing: error.isMissing)
+            throw Problem.field(
+                error.name,
+                error.allowed,
+                error.detail.map { "\($0)." },
+                isMissing: error.isMissing
+            )
         }
         if operation.hasTemplate, try call[Self.lint] == nil, let template = call.fields[Self.template] {
             try Problem.requireAccepted(TemplateLinter().findings(in: Array(template.anyText.utf8)))

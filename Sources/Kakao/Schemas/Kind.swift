@@ -2,7 +2,7 @@ package import JSON
 
 /// A value is not of its kind.
 package struct InvalidValue: Error {
-    /// Details that follow the description of allowed values, such as the place of a syntax error.
+    /// The reason in a sentence without its full stop, such as the place of a syntax error.
     package var detail: String?
 
     package init(_ detail: String? = nil) {

@@ -36,11 +36,14 @@ package struct Record<Whole: Sendable>: Sendable {
         package let isMissing: Bool
         /// The allowed values, in words that follow "must be".
         package let allowed: String
+        /// The reason in a sentence without its full stop, such as the place of a syntax error: see ``InvalidValue/detail``.
+        package let detail: String?
 
-        package init(_ name: String, isMissing: Bool = false, allowed: String) {
+        package init(_ name: String, isMissing: Bool = false, allowed: String, detail: String? = nil) {
             self.name = name
             self.isMissing = isMissing
             self.allowed = allowed
+            self.detail = detail
         }
     }
 
@@ -102,7 +105,8 @@ package struct Record<Whole: Sendable>: Sendable {
                 do throws(InvalidMember) {
                     return try readLeniently(object)
                 } catch {
-                    throw InvalidValue("\(error.name) must be \(error.allowed)")
+                    let detail = error.detail.map { ". \($0)" } ?? ""
+                    throw InvalidValue("\(error.name) must be \(error.allowed)\(detail)")
                 }
             },
             write: { write($0, &$1) }
@@ -194,7 +198,12 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
             do throws(Record<Value>.InvalidMember) {
                 return isLenient ? try record.readLeniently(object) : try record.read(object)
             } catch {
-                throw Record<Whole>.InvalidMember(error.name, isMissing: error.isMissing, allowed: error.allowed)
+                throw Record<Whole>.InvalidMember(
+                    error.name,
+                    isMissing: error.isMissing,
+                    allowed: error.allowed,
+                    detail: error.detail
+                )
             }
         }
     }
@@ -217,8 +226,12 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
             do throws(InvalidValue) {
                 return try read(value, isLenient)
             } catch {
-                let detail = error.detail.map { ". \($0)" } ?? ""
-                throw Record<Whole>.InvalidMember(member.name, isMissing: value == nil, allowed: allowed + detail)
+                throw Record<Whole>.InvalidMember(
+                    member.name,
+                    isMissing: value == nil,
+                    allowed: allowed,
+                    detail: error.detail
+                )
             }
         }
     }

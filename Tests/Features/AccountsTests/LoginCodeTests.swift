@@ -75,6 +75,14 @@ import Testing
             #expect(refused.status == 400)
             #expect(refused.json?["kauth_error"] == "KOE320")
             #expect(!refused.text.contains(protected))
+            for invalid in ["", "short", String(repeating: "a", count: 129), String(repeating: "+", count: 43)] {
+                let answer = try await service.api.post(
+                    "/v1/login/code",
+                    json: Self.body(protected, ["code_verifier": .string(invalid)])
+                )
+                #expect(answer.status == 400 && answer.field == "code_verifier", "\(answer.text)")
+                #expect(answer.json?["allowed"] == "43 to 128 letters, digits, -, ., _ and ~ (RFC 7636)")
+            }
             let verifier: JSONValue = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
             let accepted = try await service.api.post(
                 "/v1/login/code",

@@ -69,6 +69,15 @@ import Testing
             )
             #expect(users.field == "target_ids")
             #expect(users.json?["allowed"] == "an array of 1 to 20 elements if property_keys is given")
+            for text in ["[", "{}", "kakao_account.email"] {
+                let keys: KeyValuePairs = ["target_id_type": "user_id", "target_id": "7", "property_keys": text]
+                let answer = try await service.api.get("/v2/user/me", keys)
+                #expect(answer.status == 400 && answer.field == "property_keys")
+                let allowed = try #require(answer.json?["allowed"]?.string)
+                #expect(allowed.hasPrefix("an array of ") && !allowed.contains("Invalid"), "\(allowed)")
+                let reason = text == "{}" ? "must be \(allowed)." : " Invalid JSON: "
+                #expect(answer.json?["detail"]?.string?.contains(reason) == true, "\(answer.text)")
+            }
             let both: KeyValuePairs = [
                 "address_id": "1", "from_updated_at": "0", "target_id_type": "user_id", "target_id": "7",
             ]

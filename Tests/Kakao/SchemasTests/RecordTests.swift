@@ -77,6 +77,18 @@ import Testing
         }
     }
 
+    @Test("The reason of an invalid member is not among the allowed values")
+    func reasons() throws {
+        func error(_ tags: String) throws -> Record<Receipt>.InvalidMember? {
+            #expect(throws: Record<Receipt>.InvalidMember.self) {
+                try Receipt.record.read(["user_id": "7", "tags": .string(tags)])
+            }
+        }
+        let (broken, other) = (try #require(try error("[1")), try #require(try error("{}")))
+        #expect(broken.allowed == other.allowed && !broken.allowed.contains("JSON:"))
+        #expect(broken.detail?.hasPrefix("Invalid JSON: ") == true && other.detail == nil)
+    }
+
     @Test("An invalid optional member of a response counts as absent; a required one does not")
     func lenient() throws {
         let object = try Self.object(#"{"user_id":1,"tags":7,"note":"","more":{}}"#)

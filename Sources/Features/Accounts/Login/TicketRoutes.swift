@@ -64,8 +64,8 @@ struct TicketRoutes: RouteCollection {
     )
     private static let codeVerifier = Field.optional(
         "code_verifier",
-        .token(1...256),
-        "The verifier, if the code was requested with a `code_challenge`."
+        .codeVerifier,
+        "The verifier, if the code was requested with a `code_challenge`. Omit it otherwise."
     )
     private static let nonce = Field.optional("nonce", .text(1...256), "The nonce that the ID token must have.")
     private static let appKey = Field.optional(
@@ -211,5 +211,29 @@ extension Response {
         var response = Response.json(json)
         response.headerFields[.cacheControl] = "no-store"
         return response
+    }
+}
+
+extension Kind where Value == String {
+    /// The verifier of a code challenge (RFC 7636 §4.1).
+    fileprivate static var codeVerifier: Kind {
+        .input(
+            .text(length: 43...128, pattern: "^[A-Za-z0-9._~-]*$"),
+            allowed: "43 to 128 letters, digits, -, ., _ and ~ (RFC 7636)"
+        ) { value throws(InvalidValue) in
+            guard let text = value.string, (43...128).contains(text.utf8.count), text.utf8.allSatisfy(isUnreserved)
+            else { throw InvalidValue() }
+            return text
+        }
+    }
+
+    /// Returns whether an octet is one of the unreserved characters of URLs (RFC 3986 §2.3).
+    private static func isUnreserved(_ octet: UInt8) -> Bool {
+        switch octet {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+            UInt8(ascii: "~"):
+            true
+        default: false
+        }
     }
 }
