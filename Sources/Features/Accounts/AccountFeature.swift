@@ -52,6 +52,9 @@ package struct AccountFeature: Feature {
         }
     }
 
+    /// Whether the server keeps tokens of users.
+    package var keepsTokens: Bool { vault != nil }
+
     /// Returns the access tokens of accounts, with which other features call Kakao on an event loop.
     package func tokens(_ loop: LoopServices) -> any UserTokenSource {
         StoredUserTokens(refresher: refresher(loop, .requests))

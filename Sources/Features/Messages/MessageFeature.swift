@@ -57,6 +57,7 @@ package struct MessageFeature: Feature {
                     friends: FriendsLists(pool: loop.pool, kakao: kakao, tokens: tokens),
                     reservations: reservations(loop)
                 ),
+                keepsAccounts: accounts.keepsTokens,
                 images: sharing.imageReferences(loop),
                 notices: notices,
                 consentURL: accounts.consentURL

@@ -16,6 +16,8 @@ struct MessageRoutes: RouteCollection {
 
     let store: MessageStore
     let previewer: MessagePreviewer
+    /// Whether the server keeps accounts, without whose tokens no message can be sent.
+    let keepsAccounts: Bool
     let images: ImageReferences
     let notices: MessageNotices
     let consentURL: @Sendable (_ userID: Int64, _ scopes: [String]) -> String?
@@ -43,6 +45,7 @@ struct MessageRoutes: RouteCollection {
             .idempotencyKeyInUse, .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao,
             .kakaoUnavailable, .badGateway, .serverRefused,
         ],
+        needs: NeededSetting("accounts.encryption_key") { $0.keepsAccounts },
         handler: create
     )
 

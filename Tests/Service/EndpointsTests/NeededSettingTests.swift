@@ -38,11 +38,16 @@ import Testing
         try await withSharedService { service in
             let browser = service.api.with(nil)
             let kakao = service.api.with("KakaoAK \(Keys.admin)")
+            let message: JSONValue = ["sender": 1, "to": "me", "template_id": 7]
+            let dryRun: JSONValue = ["sender": 1, "to": "me", "template_id": 7, "dry_run": true]
             let answers = [
                 (try await browser.get("/login/kakao"), "login.return_urls"),
                 (try await browser.get("/login/kakao/callback?code=a&state=b"), "login.return_urls"),
                 (try await kakao.post("/kakao/unlink"), "kakao.app_id"),
                 (try await browser.post("/kakao/account-events"), "kakao.rest_api_key"),
+                // Without accounts, no message can ever be sent.
+                (try await service.api.post("/v1/messages", json: message), "accounts.encryption_key"),
+                (try await service.api.post("/v1/messages", json: dryRun), "accounts.encryption_key"),
             ]
             for (answer, setting) in answers {
                 #expect(answer.status == 409)
