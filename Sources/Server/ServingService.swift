@@ -202,7 +202,7 @@ struct ServingService: Service {
         try await context.senderControl.stop(
             reason: "The server was started with --stopped.",
             by: "serve --stopped",
-            recording: AuditRecord(command: "serve --stopped")
+            recording: AuditRecord(ofCommandLike: "stopSender")
         )
         logger.notice("Sender stopped by --stopped. To start it: push-server sender start")
     }

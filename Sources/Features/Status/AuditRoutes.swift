@@ -14,6 +14,8 @@ struct AuditRoutes: RouteCollection {
     private static let pageSize = 1000
 
     let pool: PostgresPool
+    /// The ids of the operations that leave records, sorted.
+    let recordedOperations: [String]
 
     private static let since = Field.optional("since", .time, "Only records since then.")
     private static let until = Field.optional("until", .time, "Only records before then.")
@@ -28,7 +30,7 @@ struct AuditRoutes: RouteCollection {
     private static let operation = Field.optional(
         "operation",
         .text(1...64),
-        "Only of this operation, by the name in this document, such as `cancelPush`."
+        "Only of this operation, by the name in this document, such as `cancelPush`. One that leaves no records is rejected."
     )
     private static let userID = Field.optional("user_id", .userID, "Only about this user.")
 
@@ -47,7 +49,7 @@ struct AuditRoutes: RouteCollection {
         let page = try Page<UUID>(call)
         let list = ListAuditRecords(
             keyID: try call[Self.keyID],
-            operation: try call[Self.operation],
+            operation: try operation(call),
             userID: try call[Self.userID],
             since: try call[Self.since],
             until: try call[Self.until],
@@ -55,6 +57,16 @@ struct AuditRoutes: RouteCollection {
             limit: page.limit + 1
         )
         return page.response(try await pool.read(list, mayBeBehind: true), StoredAuditRecord.shape, cursor: \.id)
+    }
+
+    /// Returns the operation that a request names.
+    ///
+    /// - Throws: ``Problem`` 400 for one that leaves no records: a misspelt name must not look like an operation without calls.
+    private func operation(_ call: Call) throws -> String? {
+        guard let name = try call[Self.operation] else { return nil }
+        guard !recordedOperations.contains(name) else { return name }
+        let suggestion = Suggestion.closest(to: name, among: recordedOperations).map { "Did you mean `\($0)`?" }
+        throw Problem.field(Self.operation.name, "one of \(recordedOperations.joined(separator: ", "))", suggestion)
     }
 
     // MARK: Export

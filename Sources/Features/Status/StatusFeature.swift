@@ -51,7 +51,7 @@ package struct StatusFeature: Feature {
         routes.add(MetricsRoutes(server))
         routes.add(status)
         routes.add(SenderRoutes(server: server))
-        routes.add(AuditRoutes(pool: loop.pool))
+        routes.add(AuditRoutes(pool: loop.pool, recordedOperations: server.document.recordedOperations))
     }
 
     package func makeServices() -> [any Service] {

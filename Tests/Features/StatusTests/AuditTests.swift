@@ -409,7 +409,7 @@ import Testing
             let items = try await service.api.get("/v1/audit").json?["items"]?.array ?? []
             #expect(
                 items.map { $0["operation"]?.string }
-                    == ["listDevicesOfUser", "exportDevices", "stopSender", "keys create"]
+                    == ["listDevicesOfUser", "exportDevices", "stopSender", "createKey"]
             )
             let stop = try #require(items.first { $0["operation"] == "stopSender" })
             #expect(stop["actor"]?["name"] == "night shift")
@@ -436,8 +436,38 @@ import Testing
             let page = try await service.api.get("/v1/audit", ["limit": "3"]).json
             let next = try #require(page?["next"]?.string)
             let rest = try await service.api.get("/v1/audit", ["limit": "3", "cursor": next]).json
-            #expect(rest?["items"]?.array?.map { $0["operation"] } == ["keys create"])
+            #expect(rest?["items"]?.array?.map { $0["operation"] } == ["createKey"])
             #expect(try await operatorAPI.get("/v1/audit").status == 403)
+        }
+    }
+
+    @Test("A filter by an operation that leaves no records is rejected, with the names of those that do")
+    func unknownOperation() async throws {
+        try await withSharedService { service in
+            for name in ["stopSendr", "keys create", "createPush", "getOpenAPIDocument"] {
+                let answer = try await service.api.get("/v1/audit", ["operation": name])
+                #expect(answer.status == 400 && answer.field == "operation", "\(name)")
+                let allowed = answer.json?["allowed"]?.string ?? ""
+                #expect(allowed.hasPrefix("one of ") && allowed.contains(" createKey, "), "\(allowed)")
+                #expect(!allowed.contains(name))
+                let hint = answer.json?["detail"]?.string?.contains("Did you mean `stopSender`?")
+                #expect(hint == (name == "stopSendr"))
+            }
+        }
+    }
+
+    @Test("Commands on the server's machine leave records of the operations that do the same over HTTP")
+    func commands() async throws {
+        try await TestDatabase.with { database in
+            let store = OperatorKeyStore(pool: database.pool)
+            for _ in 0..<2 { _ = try await store.create(name: "a", scopes: [.read], expiresAt: nil) }
+            let key = try #require(try await store.list().first)
+            #expect(try await store.revoke(id: key.id))
+            #expect(try await store.revoke(name: "a") == 1)
+            let operations = try await database.text(
+                "SELECT string_agg(operation, ' ' ORDER BY id) FROM audit_records WHERE key_id IS NULL"
+            )
+            #expect(operations == "createKey createKey deleteKey deleteKey")
         }
     }
 

@@ -329,7 +329,7 @@ import Testing
             RevokeOperatorKeys(id: nil, name: ""),
             DeleteOperatorKey(id: id), OperatorKeyIsRevocable(id: id),
             OperatorKeysAreRelated(key: id, creator: id),
-            InsertAuditRecords(records: [AuditRecord(command: "test")]),
+            InsertAuditRecords(records: [AuditRecord(ofCommandLike: "test")]),
             DeleteAuditRecords(ids: [id]),
             ListAuditRecords(keyID: id, since: now, limit: 1),
             ListAuditRecordsForward(since: now, until: nil, after: nil, limit: 1),

@@ -21,21 +21,23 @@ package struct AuditRecord: Sendable {
     /// The id of the request, which log lines name too; `nil` for a command.
     let requestID: String?
 
-    /// The name of the user who runs this process.
-    private static let userName: String = {
+    /// The name of the user who runs this process, as records of commands have it in place of a key's.
+    package static let localName: String = {
         let user = getpwuid(getuid())
-        return user.map { String(cString: $0.pointee.pw_name) } ?? "user \(getuid())"
+        return "push-server (\(user.map { String(cString: $0.pointee.pw_name) } ?? "user \(getuid())"))"
     }()
 
     /// The record of a command on the server's machine, which needs no operator key.
     ///
-    /// - Parameter object: What it is about; `nil` for the server as a whole.
-    package init(command: String, object: String? = nil) {
+    /// - Parameters:
+    ///   - operation: The id of the operation that does the same over HTTP, such as `createKey`.
+    ///   - object: What it is about; `nil` for the server as a whole.
+    package init(ofCommandLike operation: String, object: String? = nil) {
         id = .v7()
         keyID = nil
-        keyName = "push-server (\(Self.userName))"
+        keyName = Self.localName
         address = nil
-        operation = command
+        self.operation = operation
         subject = .init(object: object)
         reason = nil
         requestID = nil

@@ -20,3 +20,13 @@ package enum Auditing: Sendable {
     /// A lookup of persons, which is recorded after its response is known, and whether or not the record can be stored.
     case lookup(Subject)
 }
+
+extension OperationDeclaration {
+    /// Whether the audit log has records of the operation.
+    var isRecorded: Bool {
+        switch auditing {
+        case .none: false
+        case .handler, .ahead, .kept, .download, .lookup: true
+        }
+    }
+}

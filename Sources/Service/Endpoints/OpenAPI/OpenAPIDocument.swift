@@ -7,6 +7,8 @@ import Schemas
 /// The OpenAPI 3.1 document of a service: <https://spec.openapis.org/oas/v3.1.1>.
 package struct OpenAPIDocument: Sendable {
     package let json: JSONValue
+    /// The ids of the operations that leave records in the audit log, sorted.
+    package let recordedOperations: [String]
 
     /// - Parameters:
     ///   - title: The name of the service.
@@ -14,6 +16,7 @@ package struct OpenAPIDocument: Sendable {
     ///   - description: Conventions that hold for all operations.
     ///   - collections: All operations. Those that belong together are shown together, in this order.
     package init(title: String, version: String, description: String, _ collections: [any RouteCollection.Type]) {
+        recordedOperations = collections.flatMap { $0.declarations }.filter(\.isRecorded).map(\.id).sorted()
         var paths = JSONObject()
         var shared = SharedComponents()
         var tags: [JSONValue] = []

@@ -34,12 +34,12 @@ package struct NewOperatorKey: Sendable {
         self.idempotency = idempotency
     }
 
-    /// A key that the command of this name creates.
-    init(name: String, scopes: Set<Scope>, expiresAt: Date?, command: String) {
+    /// A key that a command on the server's machine creates.
+    init(name: String, scopes: Set<Scope>, expiresAt: Date?) {
         self.name = name
         self.scopes = scopes
         self.expiresAt = expiresAt
-        createdBy = AuditRecord(command: command).keyName
+        createdBy = AuditRecord.localName
         createdByKey = nil
         idempotency = nil
     }

@@ -42,9 +42,8 @@ package struct OperatorKeyStore: Sendable {
     ///   - name: A name that says to whom the key belongs.
     ///   - expiresAt: The time at which the key expires; `nil` for never.
     package func create(name: String, scopes: Set<Scope>, expiresAt: Date?) async throws -> String {
-        let command = "keys create"
-        let new = NewOperatorKey(name: name, scopes: scopes, expiresAt: expiresAt, command: command)
-        let record = AuditRecord(command: command, object: new.id.lowercased)
+        let new = NewOperatorKey(name: name, scopes: scopes, expiresAt: expiresAt)
+        let record = AuditRecord(ofCommandLike: "createKey", object: new.id.lowercased)
         _ = try await pool.write(InsertOperatorKey(key: new), recording: record)
         return new.secret
     }
@@ -73,13 +72,13 @@ package struct OperatorKeyStore: Sendable {
 
     /// Revokes the key with an id at once. Returns whether there was such a key that was not revoked yet.
     package func revoke(id: UUID) async throws -> Bool {
-        let record = AuditRecord(command: "keys revoke", object: id.lowercased)
+        let record = AuditRecord(ofCommandLike: "deleteKey", object: id.lowercased)
         return try await pool.write(RevokeOperatorKeys(id: id, name: nil), recording: record) > 0
     }
 
     /// Revokes all keys with a name at once. Returns their number.
     package func revoke(name: String) async throws -> Int {
-        let record = AuditRecord(command: "keys revoke", object: name)
+        let record = AuditRecord(ofCommandLike: "deleteKey", object: name)
         return try await pool.write(RevokeOperatorKeys(id: nil, name: name), recording: record)
     }
 
