@@ -34,6 +34,19 @@ import Testing
         }
     }
 
+    @Test("A problem is printed with the id of its request, under which the server's log has more")
+    func requestID() async throws {
+        try await withService { service in
+            let failed = try await OperatorCommand("status", service.api.url, key: "kps_unknown").run([])
+            #expect(failed.code == 1)
+            // push-server: Missing, invalid or expired credentials. … (request 7c41…)
+            let words = failed.errors.split(separator: " (request ")
+            let id = try #require(words.last?.split(separator: ")").first, "\(failed.errors)")
+            let line = await service.log.line { $0.metadata["request_id"] == String(id) }
+            #expect(line.message == "GET /v1/status 401")
+        }
+    }
+
     @Test("status exits with 2 while a push is halted, and shows the oldest that needs somebody with its reason")
     func halted() async throws {
         try await withService { service in

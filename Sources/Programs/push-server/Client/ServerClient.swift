@@ -1,5 +1,6 @@
 import EventLoop
 import HTTPClient
+import HTTPServer
 import HTTPTypes
 import JSON
 import Net
@@ -122,7 +123,9 @@ struct ServerClient: Sendable {
     func events<Result>(_ path: String, _ body: (JSONValue?) throws -> Result?) async throws -> Result? {
         do {
             return try await http.stream(request(.get, path)) { stream -> Result? in
-                guard stream.status == 200 else { throw CallFailure(stream.status, try await stream.next() ?? [], url) }
+                guard stream.status == 200 else {
+                    throw CallFailure(stream.status, stream.headerFields, try await stream.next() ?? [], url)
+                }
                 var parser = EventStreamParser()
                 while let part = try await stream.next() {
                     guard let items = parser.receive(part) else { throw notJSON }
@@ -185,7 +188,9 @@ struct ServerClient: Sendable {
         } catch {
             throw CallFailure(error, url)
         }
-        guard (200...299).contains(response.status) else { throw CallFailure(response.status, response.body, url) }
+        guard (200...299).contains(response.status) else {
+            throw CallFailure(response.status, response.headerFields, response.body, url)
+        }
         return response.body
     }
 
@@ -224,6 +229,8 @@ struct CallFailure: Error, CustomStringConvertible {
     let kind: Kind
     /// The problem and its remedy.
     let description: String
+    /// The field of the request that is invalid, if the server named one.
+    var field: String?
 }
 
 extension CallFailure {
@@ -256,12 +263,18 @@ extension CallFailure {
         }
     }
 
-    fileprivate init(_ status: Int, _ body: [UInt8], _ url: String) {
+    fileprivate init(_ status: Int, _ headerFields: HTTPFields, _ body: [UInt8], _ url: String) {
         kind = (502...504).contains(status) ? .unavailable : .refused
-        let detail = (try? JSONValue(parsing: body))?["detail"]?.string
-        let problem = detail.map(Text.printable) ?? "\(url) responded with \(status). Is it a push-server?"
+        let json = try? JSONValue(parsing: body)
+        let detail = json?["detail"]?.string
+        field = json?["field"]?.string
+        var text = detail.map(Text.printable) ?? "\(url) responded with \(status). Is it a push-server?"
         // A server with a port for operators offers none of their paths at the other one.
-        let isUnknownPath = status == 404 && detail?.hasPrefix("There is nothing at this path.") == true
-        description = isUnknownPath ? "\(problem) If \(url) is not the server's http.operator_port, use that." : problem
+        if status == 404, detail?.hasPrefix("There is nothing at this path.") == true {
+            text += " If \(url) is not the server's http.operator_port, use that."
+        }
+        // The server's log has more under this id.
+        if let request = headerFields[.requestID] { text += " (request \(Text.printable(request)))" }
+        description = text
     }
 }
