@@ -13,8 +13,7 @@ import Settings
 
 /// Checks that Kakao can call this service: its address is public, and this server responds there over HTTPS.
 struct AddressChecks: Sendable {
-    /// A path that Kakao calls. A request without the Admin key is refused and stores nothing, so the check may send
-    /// one.
+    /// A path that Kakao calls.
     private static let callbackPath = "/kakao/link/callback"
 
     let settings: Settings
@@ -35,7 +34,7 @@ struct AddressChecks: Sendable {
         guard !address.host.isEmpty else {
             return .wrong("\(url) is not a URL such as https://push.example.com")
         }
-        guard !isForSandbox(address) else {
+        guard !settings.kakao.isSandbox || !address.isPrivate else {
             return .ok("\(url), for the sandbox at \(settings.kakao.apiURL): Kakao itself cannot call it")
         }
         guard address.isHTTPS else {
@@ -57,11 +56,6 @@ struct AddressChecks: Sendable {
         return .ok("\(numbers.joined(separator: ", ")); enter in Kakao's console: \(consoleAddresses(url))")
     }
 
-    /// Returns whether only a sandbox calls the address: neither is on the Internet, and the sandbox has its own certificate.
-    private func isForSandbox(_ address: WebAddress) -> Bool {
-        settings.kakao.caCertificateFile != nil && address.isPrivate && WebAddress(settings.kakao.apiURL).isPrivate
-    }
-
     /// Returns the callback addresses to enter in Kakao's console, for the features that are configured.
     private func consoleAddresses(_ url: String) -> String {
         var addresses = ["\(url)\(Self.callbackPath) (KakaoTalk Share)"]
@@ -80,18 +74,12 @@ struct AddressChecks: Sendable {
     /// Checks that this server responds at `http.public_url`, and not another one.
     func callbacks() async -> Verdict {
         guard let url else { return .skipped("http.public_url is not set") }
-        // Only this server echoes the request's id and responds with a numeric `code`.
-        let id = RandomKey.hexadecimal(words: 1)
-        let request = HTTPClientRequest(url: url + Self.callbackPath, headerFields: [.requestID: id])
-        let start = MonotonicTime.now
         do throws(HTTPClientError) {
-            let response = try await client.send(request)
-            let time = (MonotonicTime.now - start).inMilliseconds
-            let isOurs =
-                response.headerFields[.requestID] == id
-                && (try? JSONValue(parsing: response.body, maximumDepth: 8))?["code"]?.integer != nil
-            let verdict = Self.verdict(response.status, isOurs: isOurs)
-            return isOurs ? Verdict(state: verdict.state, text: "\(verdict.text) (\(time))") : verdict
+            // It needs no credential, and so is not counted as a rejected one.
+            let options = try await probe(url, .options)
+            if options.isOurs { return options.verdict }
+            // A proxy may answer OPTIONS itself. Without the Admin key, this one is refused and stores nothing.
+            return try await probe(url, .get).verdict
         } catch {
             switch error.code {
             case .cannotConnect, .timedOut, .connectionLost:
@@ -102,6 +90,35 @@ struct AddressChecks: Sendable {
                 return .wrong(error.remedy(certificate: "install a publicly trusted certificate with its chain"))
             }
         }
+    }
+
+    /// The response to a request to a path that Kakao calls.
+    private struct Probe {
+        let isOurs: Bool
+        let verdict: Verdict
+    }
+
+    private func probe(_ url: String, _ method: HTTPRequest.Method) async throws(HTTPClientError) -> Probe {
+        let id = RandomKey.hexadecimal(words: 1)
+        let request = HTTPClientRequest(
+            method: method,
+            url: url + Self.callbackPath,
+            headerFields: [.requestID: id]
+        )
+        let start = MonotonicTime.now
+        let response = try await client.send(request)
+        let time = (MonotonicTime.now - start).inMilliseconds
+        // Only this server echoes the request's id and lists the methods of the path, or responds with a numeric `code`.
+        let methods = response.headerFields[.allow].map { Set($0.split(separator: ", ")) }
+        let isOurs =
+            response.headerFields[.requestID] == id
+            && (method == .options && methods?.isSuperset(of: ["GET", "POST"]) == true
+                || (try? JSONValue(parsing: response.body, maximumDepth: 8))?["code"]?.integer != nil)
+        let verdict = Self.verdict(response.status, isOurs: isOurs)
+        return Probe(
+            isOurs: isOurs,
+            verdict: isOurs ? Verdict(state: verdict.state, text: "\(verdict.text) (\(time))") : verdict
+        )
     }
 
     /// Checks that `http.public_url` does not lead to the port for operators.
@@ -123,7 +140,7 @@ struct AddressChecks: Sendable {
 
     private static func verdict(_ status: Int, isOurs: Bool) -> Verdict {
         switch (status, isOurs) {
-        case (401, true): .ok("push-server responds at http.public_url")
+        case (204, true), (401, true): .ok("push-server responds at http.public_url")
         case (429, true), (500..., true): .warning("push-server responds with status \(status): check its /readyz")
         case (502, _), (503, _), (504, _):
             .warning("the proxy of push-server responds with status \(status): start push-server, then try again")

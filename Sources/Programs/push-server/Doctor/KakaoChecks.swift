@@ -165,6 +165,9 @@ struct KakaoChecks: Sendable {
 }
 
 extension KakaoSettings {
+    /// Whether Kakao is a sandbox, as with `push-server dev`: it has its own certificate, and is not on the Internet.
+    var isSandbox: Bool { caCertificateFile != nil && WebAddress(apiURL).isPrivate }
+
     /// The remedy when Kakao's certificate is not trusted.
     var certificateRemedy: String {
         caCertificateFile == nil

@@ -77,9 +77,26 @@ import Testing
         "\(database.url)\(database.url.contains("?") ? "&" : "?")options=-c%20role%3D\(role)"
     }
 
+    @Test("With a sandbox on this machine, as dev has it, neither its keys nor a superuser's role are warnings")
+    func sandbox() async throws {
+        try await Self.with { _, _, environment in
+            var environment = environment
+            environment["KAKAO_NATIVE_APP_KEY"] = "sandbox-native-app-key"
+            let examination = try await Examination(environment)
+            #expect(examination["identity.kakao_id_token"]?.state == "ok")
+            #expect(examination["database.role"]?.state == "ok")
+            #expect(examination["database.role"]?.text.contains("is a superuser") == true)
+            // For Kakao itself they are.
+            environment["KAKAO_CA_CERTIFICATE_FILE"] = nil
+            let keys = try await Examination(environment)["identity.kakao_id_token"]
+            #expect(keys?.state == "warning" && keys?.text.contains("does not look like a key") == true)
+        }
+    }
+
     @Test("A role with a superuser's rights is a warning")
     func superuser() async throws {
-        try await Self.with { database, _, environment in
+        try await withDatabaseAndKakao { database, kakao in
+            var environment = RunningProgram.environment(database, kakao)
             let examination = try await Examination(environment)
             #expect(examination["database.role"]?.state == "warning")
             #expect(examination["database.role"]?.text.contains("is a superuser") == true)
@@ -87,7 +104,6 @@ import Testing
             // A role that may become a superuser.
             let role = "member_\(getpid())"
             try await database.pool.write("CREATE ROLE \(role) IN ROLE postgres")
-            var environment = environment
             environment["DATABASE_URL"] = Self.url(database, as: role)
             #expect(try await Examination(environment)["database.role"]?.text.contains("is a superuser") == true)
             try await database.pool.write("DROP ROLE \(role)")
@@ -470,6 +486,13 @@ import Testing
             #expect(examination.wrong == ["http.public_url"])
             #expect(examination["http.public_url"]?.text.contains("https:// only") == true)
             #expect(examination["callbacks"]?.state == "ok")
+            // The check is no rejected credential.
+            let metrics = try Exposition(try await service.api.get("/metrics").body)
+            for reason in ["missing", "not-admin-key"] {
+                let count = metrics.value("kakao_push_http_rejected_credentials_total", ["reason": reason])
+                #expect(count == nil || count == 0, "\(reason)")
+            }
+            #expect(!service.log.lines.contains { $0.message.hasSuffix(" 401") })
             #expect(examination["feedback.secret"]?.text.hasSuffix("/kakao/push/feedback/***") == true)
             // Another server.
             examination = try await examine(service.kakao.sandbox.url)
