@@ -61,11 +61,15 @@ package struct KakaoSettings: SettingsGroup {
 
     package init() {}
 
+    /// The length of the shortest secret, in characters. Kakao's have 32. A shorter one cannot be masked in the texts of Kakao's errors,
+    /// since it would occur in ordinary words.
+    private static let shortestSecret = 8
+
     package static let settings: [Setting<KakaoSettings>] = [
         .required(
             "kakao.admin_key",
             \.adminKey,
-            .secret(),
+            .secret(atLeast: shortestSecret),
             example: "/run/secrets/kakao_admin_key",
             reloadable: true,
             "the app's Admin key at Kakao, with which the server calls Kakao, and Kakao the server"
@@ -73,7 +77,7 @@ package struct KakaoSettings: SettingsGroup {
         Setting(
             "kakao.admin_key_next",
             \.nextAdminKey,
-            optional: .secret(),
+            optional: .secret(atLeast: shortestSecret),
             example: "/run/secrets/kakao_admin_key_next",
             reloadable: true,
             "a second Admin key that calls from Kakao may present, while the Admin key is changed ([how to change it](#a-new-admin-key))"
@@ -103,7 +107,7 @@ package struct KakaoSettings: SettingsGroup {
         Setting(
             "kakao.client_secret",
             \.clientSecret,
-            optional: .secret(),
+            optional: .secret(atLeast: shortestSecret),
             example: "/run/secrets/kakao_client_secret",
             reloadable: true,
             "the client secret of the REST API key, if it is activated at Kakao; required then for logins"

@@ -14,7 +14,7 @@ import Testing
     private static func settings(_ webhooks: [String: String]) throws -> Settings {
         let required = [
             "DATABASE_URL": "postgres://localhost/push", "OPERATOR_KEY": String(repeating: "k", count: 32),
-            "KAKAO_ADMIN_KEY": "admin",
+            "KAKAO_ADMIN_KEY": "admin-key",
         ]
         return try Settings(
             environment: required.merging(webhooks) { $1 },

@@ -82,6 +82,15 @@ struct SettingsTests {
         #expect(settings.logFormat == .text)
     }
 
+    @Test(
+        "A secret of Kakao's that is too short to be masked in error texts is invalid",
+        arguments: ["KAKAO_ADMIN_KEY", "KAKAO_ADMIN_KEY_NEXT", "KAKAO_CLIENT_SECRET"]
+    )
+    func shortSecrets(name: String) throws {
+        #expect(Self.error([name: "1234567"])?.message.contains("at least 8 characters") == true)
+        _ = try Self.read([name: "12345678"])
+    }
+
     @Test("Access tokens require the app id, and are accepted with it unless switched off")
     func accessTokens() throws {
         #expect(try !Self.read().identity.acceptsKakaoAccessTokens)
