@@ -32,6 +32,20 @@ import Testing
         }
     }
 
+    /// Runs `body` with a table on a private server, whose backends it may stop.
+    private func withPrivateTable(
+        _ adjust: (inout PostgresSettings) -> Void,
+        _ body: (PostgresPool) async throws -> Void
+    ) async throws {
+        try await withPrivateServer {
+            $0.exclusiveConnections = 2
+            adjust(&$0)
+        } _: { _, pool in
+            try await pool.write("CREATE TABLE t (n integer PRIMARY KEY)")
+            try await body(pool)
+        }
+    }
+
     private func backend(_ transaction: PostgresTransaction) async throws -> Int32 {
         try #require(try await transaction.query("SELECT pg_backend_pid()").first).decode(Int32.self)
     }
@@ -222,9 +236,9 @@ import Testing
 
     @Test("A writer waits while the server does not read, can be cancelled during the wait, and the pool stays usable")
     func cancelledWhileBlocked() async throws {
-        try await withTable {
+        try await withPrivateTable {
             $0.statementTimeout = .seconds(60)
-        } _: { pool, _ in
+        } _: { pool in
             let started = AsyncStream.makeStream(of: Int32.self)
             let taken = Locked(0)
             let task = Task(executorPreference: pool.loop) {
@@ -256,11 +270,11 @@ import Testing
 
     @Test("A server that reads nothing for the statement timeout loses its connection")
     func noProgress() async throws {
-        try await withTable {
+        try await withPrivateTable {
             // Long enough for the statements before the COPY, even on a busy machine.
             $0.statementTimeout = .seconds(2)
             $0.answerGrace = .seconds(2)
-        } _: { pool, _ in
+        } _: { pool in
             let error = try await postgresError {
                 try await pool.withTransaction { transaction in
                     let own = try await backend(transaction)

@@ -59,24 +59,38 @@ import Testing
 
     @Test("Once the database is reached elsewhere, statements wait no longer for a server that does not respond")
     func abandonedServer() async throws {
-        try await withPool(try await SharedPostgres.url) { settings in
-            settings.statementTimeout = .seconds(600)
-        } _: { pool, settings in
-            let backend = try await pool.value(Int32.self, "SELECT pg_backend_pid()")
-            let address = try #require(settings.hosts.first)
-            let other = PostgresAddress(host: "192.0.2.1")
-            #expect(kill(backend, SIGSTOP) == 0)
-            defer { _ = kill(backend, SIGCONT) }
-            let read = Task(executorPreference: pool.loop) { try await pool.read("SELECT 1") }
-            settings.addresses.withLock {
-                $0.isLate(address, at: 0)
-                $0.reached(other)
-            }
-            let error = try await postgresError { _ = try await read.value }
-            #expect(error.code == .timedOut)
-            #expect(error.detail?.contains("reached at another address meanwhile") == true)
-            try await eventually("there is a new connection") {
-                (try? await pool.value(Int32.self, "SELECT pg_backend_pid()")).map { $0 != backend } ?? false
+        // A private server: while one of its backends is stopped, the commands that create and drop databases wait.
+        try await TestDatabase.slots.with {
+            try await TestCluster.with { _, url in
+                try await withPool(url) { settings in
+                    settings.statementTimeout = .seconds(600)
+                } _: { pool, settings in
+                    let backend = try await pool.value(Int32.self, "SELECT pg_backend_pid()")
+                    let address = try #require(settings.hosts.first)
+                    let other = PostgresAddress(host: "192.0.2.1")
+                    #expect(kill(backend, SIGSTOP) == 0)
+                    defer { _ = kill(backend, SIGCONT) }
+                    let error = Locked<PostgresError?>(nil)
+                    let read = Task(executorPreference: pool.loop) {
+                        let result = try await postgresError { _ = try await pool.read("SELECT 1") }
+                        error.withLock { $0 = result }
+                    }
+                    try await eventually("the read is given up") {
+                        // Again and again, since a connection that the pool opens meanwhile reaches the first address.
+                        settings.addresses.withLock {
+                            $0.isLate(address, at: 0)
+                            $0.reached(other)
+                        }
+                        return error.withLock { $0 } != nil
+                    }
+                    try await read.value
+                    let thrown = try #require(error.withLock { $0 })
+                    #expect(thrown.code == .timedOut)
+                    #expect(thrown.detail?.contains("reached at another address meanwhile") == true)
+                    try await eventually("there is a new connection") {
+                        (try? await pool.value(Int32.self, "SELECT pg_backend_pid()")).map { $0 != backend } ?? false
+                    }
+                }
             }
         }
     }

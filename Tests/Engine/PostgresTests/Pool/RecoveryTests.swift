@@ -8,21 +8,6 @@ import Testing
 
 /// The effect on statements when connections and servers fail, and the recovery without intervention.
 @Suite struct RecoveryTests {
-    /// Runs `body` with a private server that the test may damage.
-    private func withServer(
-        _ adjust: (inout PostgresSettings) -> Void = { _ in },
-        _ body: (PostgresCluster, PostgresPool) async throws -> Void
-    ) async throws {
-        try await TestDatabase.slots.with {
-            try await TestCluster.with { cluster, url in
-                var settings = try PostgresSettings(url: url)
-                adjust(&settings)
-                let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)
-                try await pool.run { try await body(cluster, pool) }
-            }
-        }
-    }
-
     /// Starts a slow read. Returns its task and the backend that runs it.
     private func slowRead(_ pool: PostgresPool) async throws -> (Task<Int, any Error>, backend: Int32) {
         let backend = try await pool.value(Int32.self, "SELECT pg_backend_pid()")
@@ -69,7 +54,7 @@ import Testing
 
     @Test("After a crash of the whole server, statements work again without a restart of this process")
     func crash() async throws {
-        try await withServer { _, pool in
+        try await withPrivateServer { _, pool in
             let (task, backend) = try await slowRead(pool)
             #expect(kill(backend, SIGKILL) == 0)
             let error = try await postgresError { _ = try await task.value }
@@ -86,7 +71,7 @@ import Testing
 
     @Test("While the server is down all statements fail fast; when it is up again, all work")
     func restart() async throws {
-        try await withServer { cluster, pool in
+        try await withPrivateServer { cluster, pool in
             #expect(try await pool.read("SELECT 1").count == 1)
             await cluster.stop()
             try await eventually("reads are unavailable") {
@@ -111,7 +96,7 @@ import Testing
 
     @Test("If the server does not respond, the statement times out, and the next one uses a new connection")
     func silence() async throws {
-        try await withServer {
+        try await withPrivateServer {
             // Long enough for a statement on a busy machine.
             $0.statementTimeout = .seconds(2)
             $0.answerGrace = .seconds(2)

@@ -1,5 +1,6 @@
 import EventLoop
 import Postgres
+import PrivatePostgres
 import TestSupport
 import Testing
 
@@ -7,6 +8,21 @@ import Testing
 func withPool(_ settings: PostgresSettings, _ body: (PostgresPool) async throws -> Void) async throws {
     let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)
     try await pool.run { try await body(pool) }
+}
+
+/// Runs `body` with a pool of a private server, which the test may damage, and whose backends it may stop: the commands that create and
+/// drop databases wait until each backend of their server has responded.
+func withPrivateServer(
+    _ adjust: (inout PostgresSettings) -> Void = { _ in },
+    _ body: (PostgresCluster, PostgresPool) async throws -> Void
+) async throws {
+    try await TestDatabase.slots.with {
+        try await TestCluster.with { cluster, url in
+            var settings = try PostgresSettings(url: url)
+            adjust(&settings)
+            try await withPool(settings) { try await body(cluster, $0) }
+        }
+    }
 }
 
 extension PostgresPool {
