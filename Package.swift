@@ -375,8 +375,8 @@ let package = Package(
             "Features/PushesTests",
             [
                 "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox",
-                "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings",
-                "TestSupport", "Webhooks", httpTypes, logging, subprocess,
+                "Locking", "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting",
+                "Settings", "TestSupport", "Webhooks", httpTypes, logging, subprocess,
             ]
         ),
         tests(

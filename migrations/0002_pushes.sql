@@ -39,8 +39,6 @@ CREATE TABLE pushes (
     warnings            jsonb       NOT NULL DEFAULT '[]',
     -- NULL if the request did not say.
     kind                text        CHECK (kind IN ('advertising', 'informational')),
-    -- The tag that all of a user's devices need for advertising; NULL if none is needed.
-    consent_tag         text,
     -- Whether it is sent to `pushes.testers`.
     to_testers          boolean     NOT NULL DEFAULT false,
     delivery            text        NOT NULL DEFAULT 'at_least_once'

@@ -1,15 +1,16 @@
--- Returns the beginning of the next hours for advertising; NULL within such hours.
-CREATE OR REPLACE FUNCTION advertising_begins(hours text[]) RETURNS timestamptz
+-- Returns the beginning of the next hours for advertising after a moment, by default the present one; NULL for a moment within
+-- such hours.
+CREATE OR REPLACE FUNCTION advertising_begins(hours text[], moment timestamptz DEFAULT clock_timestamp()) RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     SELECT CASE
-            WHEN now < day + begins THEN day + begins
+            WHEN clock < day + begins THEN day + begins
             ELSE day + interval '1 day' + begins
         END AT TIME ZONE hours[1]
     FROM (
-        SELECT now, date_trunc('day', now) AS day, hours[2]::interval AS begins
-        FROM (SELECT clock_timestamp() AT TIME ZONE hours[1] AS now) AS clock
+        SELECT clock, date_trunc('day', clock) AS day, hours[2]::interval AS begins
+        FROM (SELECT moment AT TIME ZONE hours[1] AS clock) AS zone
     ) AS local
-    WHERE advertising_ends(hours) IS NULL
+    WHERE advertising_ends(hours, moment) IS NULL
 $$;

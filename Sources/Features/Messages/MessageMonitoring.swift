@@ -15,23 +15,34 @@ struct MessageMonitoring: Sendable {
         "Receivers of KakaoTalk messages that this server has handled, by final outcome: sent, failed, uncertain."
     )
 
-    private let unfinished: CachedQuery<CountUnfinishedMessages.Row>
-    /// The oldest message with a receiver who waits.
-    private let waiting: CachedQuery<[UnfinishedWork.Item]>
+    private let counts: CachedQuery<CountUnfinishedMessages.Row>
+    /// The messages that have not ended, as an operator who has just changed one sees them.
+    private let unfinished: CachedQuery<UnfinishedWork>
     /// The receivers by final state.
     private let receivers: LoopCounts<ReceiverState>
 
     init(pool: PostgresPool, receivers: LoopCounts<ReceiverState>) {
         self.receivers = receivers
-        unfinished = CachedQuery(pool) { pool in
-            guard let counts = try await pool.read(CountUnfinishedMessages(limit: Backlog.limit)).first else {
-                throw PostgresError(.decoding)
-            }
-            return counts
+        counts = CachedQuery(pool, Self.count)
+        unfinished = CachedQuery(pool, lifetime: .zero) { pool in
+            async let attention = pool.read(ListWaitingMessages(limit: ListWaitingMessages.messages))
+            let states = Self.states(try await Self.count(pool))
+            return UnfinishedWork(
+                states: states.reduce(into: [:]) { $0[$1.0.rawValue] = $1.1 },
+                attention: try await attention
+            )
         }
-        waiting = CachedQuery(pool) { pool in
-            try await pool.read(ListWaitingMessages(limit: ListWaitingMessages.messages))
+    }
+
+    @Sendable private static func count(_ pool: PostgresPool) async throws -> CountUnfinishedMessages.Row {
+        guard let counts = try await pool.read(CountUnfinishedMessages(limit: Backlog.limit)).first else {
+            throw PostgresError(.decoding)
         }
+        return counts
+    }
+
+    private static func states(_ counts: CountUnfinishedMessages.Row) -> [(MessageState, Int64)] {
+        [(.scheduled, counts.scheduled), (.sending, counts.sending)]
     }
 
     func report() async -> Monitoring.Report {
@@ -40,15 +51,12 @@ struct MessageMonitoring: Sendable {
             "outcome",
             [ReceiverState.sent, .failed, .uncertain].map { ($0.rawValue, Double(receivers[$0] ?? 0)) }
         )
-        guard let counts = await unfinished.value() else {
+        guard let counts = await counts.value() else {
             return Monitoring.Report(metrics: [outcomes], isDatabaseUp: false)
         }
-        let states = [(MessageState.scheduled, counts.scheduled), (.sending, counts.sending)]
-        let messages = Self.messages.reading("state", states.map { ($0.0.rawValue, Double($0.1)) })
+        let messages = Self.messages.reading("state", Self.states(counts).map { ($0.0.rawValue, Double($0.1)) })
         var report = Monitoring.Report(metrics: [messages, outcomes])
-        report.messages = UnfinishedWork(states: states.reduce(into: [:]) { $0[$1.0.rawValue] = $1.1 }) { [waiting] in
-            await waiting.value() ?? []
-        }
+        report.messages = { [unfinished] in await unfinished.value() }
         return report
     }
 }

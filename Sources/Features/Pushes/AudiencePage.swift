@@ -81,6 +81,8 @@ struct AudiencePage: Sendable {
         fileprivate(set) var count: Int64 = 0
         /// The users who would have been sent to, but are left out. They do not count as users of the audience.
         fileprivate(set) var excluded: Int64 = 0
+        /// The others who have not consented. They do not count as users of the audience either.
+        fileprivate(set) var withoutConsent: Int64 = 0
     }
 
     /// Returns the users of the page. This takes a while, in which the next page can be read.
@@ -88,10 +90,10 @@ struct AudiencePage: Sendable {
     /// - Parameter exclusion: The users who are left out.
     func users(without exclusion: ExcludedUsers, _ pool: PostgresPool) async throws -> Users {
         var users = try users()
-        let remaining = try await exclusion.remaining(of: users.ids, pool)
-        users.excluded = Int64(users.ids.count - remaining.count)
-        users.count -= users.excluded
-        users.ids = remaining
+        let count = users.ids.count
+        users.withoutConsent = Int64(try await exclusion.subtract(from: &users.ids, pool))
+        users.excluded = Int64(count - users.ids.count) - users.withoutConsent
+        users.count -= users.excluded + users.withoutConsent
         return users
     }
 

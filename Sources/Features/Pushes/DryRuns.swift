@@ -43,6 +43,7 @@ struct DryRuns: Sendable {
         return DryRun(
             preview: preview,
             kind: push.kind,
+            waitsUntil: push.waitsUntil,
             shown: push.preview,
             needsApproval: push.approvalAboveUsers.map { preview.sent > $0 } ?? false,
             lastTestedAt: try await pushes.lastTest(of: push.message),
@@ -115,7 +116,7 @@ struct DryRuns: Sendable {
         let exclusion = push.exclusion ?? PushExclusion()
         var excluded = ExcludedUsers(tags: exclusion.tags, pushes: exclusion.pushes)
         if let name = exclusion.audience { excluded.partsID = try await partsID(of: name, orThrow: .excludedAudience) }
-        excluded.consent = push.consentTag.map { ExcludedUsers.Consent(tag: $0, platforms: push.platforms) }
+        if push.kind == .advertising { excluded.consent = preparations.settings.consent(on: push.platforms) }
         return excluded
     }
 
@@ -169,6 +170,8 @@ struct SendingPace: Sendable {
 struct DryRun: Sendable {
     let preview: PreparationStore.Preview
     let kind: PushKind?
+    /// When the hours for advertising begin that it would wait for.
+    let waitsUntil: Date?
     /// What phones would show.
     let shown: PushPreview
     /// Whether the push would wait for an approval.
@@ -206,6 +209,12 @@ struct DryRun: Sendable {
                 \.waitsFor
             ),
             .nullable("kind", Kind<PushKind>.choice, "Whether the push is advertising.", \.kind),
+            .nullable(
+                "waits_until",
+                .time,
+                "When the hours for advertising begin that it would wait for; null if it would wait for none.",
+                \.waitsUntil
+            ),
             .array(
                 "phones",
                 PhoneView.shape.kind,
@@ -260,6 +269,12 @@ extension PreparationStore.Preview {
                 .count,
                 "The users whom `except` leaves out; `total` and `skipped` do not count them.",
                 \.excluded
+            ),
+            .member(
+                "without_consent",
+                .count,
+                "The others who have not consented to advertising (`pushes.advertising_tag`); `total` and `skipped` do not count them.",
+                \.withoutConsent
             ),
         ]
     )

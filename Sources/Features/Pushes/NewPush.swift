@@ -21,8 +21,8 @@ struct NewPush: Sendable {
     var counted: CountedUsers?
     /// `nil` if the request did not say.
     var kind: PushKind?
-    /// The tag that all of a user's devices need; `nil` if none is needed.
-    var consentTag: String?
+    /// When the hours for advertising begin that it waits for; `nil` if it waits for none.
+    var waitsUntil: Date?
     /// The users who are left out.
     var exclusion: PushExclusion?
     let message: PushMessage
@@ -185,7 +185,24 @@ extension NewPush {
         )
         preview = PushPreview(object, conditions)
         if let fault = preview.markFault { throw Problem.field(field, fault.allowed) }
-        if kind == .advertising { consentTag = settings.advertisingTag }
+    }
+}
+
+// MARK: Waiting for the hours
+
+extension NewPush {
+    /// The problem of advertising that expires before the hours that it waits for; `nil` if it can be sent.
+    var expiryProblem: Problem? {
+        guard let waitsUntil, let expiresAt = times.expiresAt, expiresAt <= waitsUntil else { return nil }
+        let (begin, end) = (waitsUntil.rfc3339, expiresAt.rfc3339)
+        return Problem(
+            of: .invalidField,
+            "expires_at \(end) is too early: advertising may be sent from \(begin) on (pushes.advertising_hours), so nothing could be sent.",
+            members: [
+                "field": "expires_at", "allowed": .string("later than \(begin)"), "given": .string(end),
+                "waits_until": .string(begin),
+            ]
+        )
     }
 }
 
@@ -200,13 +217,15 @@ extension NewPush {
             createdBy: createdBy?.name,
             createdByKey: createdBy?.id,
             kind: kind,
-            state: initialState,
+            // As `push_shown_state` in the database.
+            state: waitsUntil != nil && initialState == .preparing ? .scheduled : initialState,
             audience: audience.json.bytes(),
             toTesters: toTesters,
             countedUsers: counted?.number,
             awaitsApproval: needsApproval,
             lastTestedAt: lastTestedAt,
             exclusion: exclusion?.json.bytes(),
+            waitsUntil: waitsUntil,
             delivery: delivery,
             usersPerSecond: usersPerSecond,
             sendAt: times.sendAt,

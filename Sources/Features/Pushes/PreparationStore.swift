@@ -18,7 +18,10 @@ struct PreparationStore: Sendable {
     struct Preparation: Sendable {
         let pushID: UUID
         fileprivate(set) var audience: PushAudience.Source
+        /// The users whom the push leaves out, whatever consent it needs.
         let exclusion: ExcludedUsers
+        /// Whether it goes only to users with the consent that the settings name.
+        let needsConsent: Bool
         let platforms: [String]
         /// Whether failed batches are to be made waiting, after the audience was expanded.
         let isRetry: Bool
@@ -44,6 +47,13 @@ struct PreparationStore: Sendable {
         try await pool.write(HaltPreparation(pushID: pushID, reason: reason)) > 0
     }
 
+    /// Returns the users whom a step leaves out. The consent is that of the present settings, however old the push is.
+    func exclusion(of preparation: Preparation) -> ExcludedUsers {
+        var exclusion = preparation.exclusion
+        if preparation.needsConsent { exclusion.consent = settings.consent(on: preparation.platforms) }
+        return exclusion
+    }
+
     /// Reads the users of the next step.
     func page(_ preparation: Preparation) async throws -> AudiencePage? {
         try await AudiencePage.read(
@@ -62,6 +72,8 @@ struct PreparationStore: Sendable {
         var skipped: Int64 = 0
         /// Those who would be sent to without the exclusion. The other numbers do not include them.
         var excluded: Int64 = 0
+        /// The others who would be sent to with their consent. The other numbers do not include them.
+        var withoutConsent: Int64 = 0
         var batches: Int64 = 0
         /// The users of the first batches.
         var first: [[Int64]] = []
@@ -98,6 +110,7 @@ struct PreparationStore: Sendable {
             preview.users += found.count
             preview.skipped += found.count - Int64(users.count)
             preview.excluded += found.excluded
+            preview.withoutConsent += found.withoutConsent
             preview.batches += (Int64(users.count) + Int64(batchUsers) - 1) / Int64(batchUsers)
             for start in stride(from: 0, to: users.count, by: Int(batchUsers))
             where preview.first.count < Self.previewBatches {
@@ -112,14 +125,14 @@ struct PreparationStore: Sendable {
 // MARK: Statements
 
 /// Lists the pushes that are to be prepared, the oldest first. A push that leaves out the users of others waits until it
-/// is known who they are. Advertising waits for its hours, so that a consent that is withdrawn before them counts. All wait until
+/// is known who they are. Advertising waits for its hours, so that a consent that is demanded or withdrawn before them counts. All wait until
 /// all servers know what a new run of PostgreSQL has lost.
 struct ListPreparations: PostgresStatement {
     static let sql: SQL = """
         SELECT id, user_ids IS NOT NULL, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
             ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms,
             ARRAY(SELECT jsonb_array_elements_text(exclusion -> 'tags_any')), excluded_parts_id, COALESCE(excluded_pushes, '{}'),
-            consent_tag, retry_position IS NOT NULL, prepared_up_to
+            kind IS NOT DISTINCT FROM 'advertising', retry_position IS NOT NULL, prepared_up_to
         FROM pushes
         WHERE state IN ('scheduled', 'preparing', 'sending')
             AND (
@@ -161,13 +174,13 @@ struct ListPreparations: PostgresStatement {
             let exclusion = try ExcludedUsers(
                 tags: column.next(),
                 partsID: column.next(),
-                pushes: column.next(),
-                consent: column.next(String?.self).map { ExcludedUsers.Consent(tag: $0, platforms: platforms) }
+                pushes: column.next()
             )
             return try PreparationStore.Preparation(
                 pushID: id,
                 audience: audience,
                 exclusion: exclusion,
+                needsConsent: column.next(),
                 platforms: platforms,
                 isRetry: column.next(),
                 position: column.next()

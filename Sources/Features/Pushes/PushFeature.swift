@@ -18,7 +18,7 @@ package struct PushFeature: Feature {
     private let server: ServerContext
     /// The settings at the start.
     private let settings: PushSettings
-    /// The settings of requests, and the hours for advertising. ``apply(_:)`` replaces them.
+    /// The settings of requests and of the preparation, and the hours for advertising. ``apply(_:)`` replaces them.
     private let present: Locked<PushSettings>
     private let notices: PushNotices
     private let events = PushEvents()
@@ -46,7 +46,9 @@ package struct PushFeature: Feature {
             queue: CachedQuery(server.sending.pool) { [present] pool in
                 try await PushQueue.read(pool, present.hours)
             },
-            stopped: CachedQuery(server.sending.pool) { pool in try await pool.read(ListStoppedPushes()) }
+            unfinished: CachedQuery(server.sending.pool, lifetime: .zero) { [present] pool in
+                try await PushQueue.unfinished(pool, present.hours)
+            }
         )
         server.monitoring.register(monitoring.report)
         server.senderControl.onChange(notices.pushChanged)

@@ -18,10 +18,27 @@ struct PushQueue: Sendable {
         guard var queue = try await pool.read(ReadPushQueue(limit: Backlog.limit, hours: hours)).first else {
             throw PostgresError(.decoding)
         }
-        for (state, count) in try await pool.read(CountUnfinishedPushes(limit: Backlog.limit, hours: hours)) {
-            if let state { queue.pushes[state, default: 0] += count }
-        }
+        queue.pushes = try await states(pool, hours)
         return queue
+    }
+
+    /// Reads the numbers of unfinished pushes.
+    private static func states(_ pool: PostgresPool, _ hours: PostgresValue) async throws -> [PushState: Int64] {
+        let counts = try await pool.read(CountUnfinishedPushes(limit: Backlog.limit, hours: hours))
+        return counts.reduce(into: [:]) { states, item in
+            if let state = item.state { states[state, default: 0] += item.count }
+        }
+    }
+
+    /// Reads the pushes that have not ended, and the oldest of each state that waits for an operator. Both read few index entries, so
+    /// that each request for the status may.
+    static func unfinished(_ pool: PostgresPool, _ hours: PostgresValue) async throws -> UnfinishedWork {
+        async let attention = pool.read(ListStoppedPushes())
+        let states = try await states(pool, hours)
+        return UnfinishedWork(
+            states: states.reduce(into: [:]) { $0[$1.key.rawValue] = $1.value },
+            attention: try await attention
+        )
     }
 }
 
@@ -58,8 +75,8 @@ struct PushMonitoring: Sendable {
     let users: LoopCounts<BatchState>
     let progress: WorkProgress
     let queue: CachedQuery<PushQueue>
-    /// The oldest push of each state that waits for an operator.
-    let stopped: CachedQuery<[UnfinishedWork.Item]>
+    /// The pushes that have not ended, as an operator who has just changed one sees them.
+    let unfinished: CachedQuery<UnfinishedWork>
 
     func report() async -> Monitoring.Report {
         let users = await users.sums()
@@ -86,9 +103,7 @@ struct PushMonitoring: Sendable {
             metrics: sender + metrics,
             backlog: Backlog(batches: queue.waitingBatches, oldestSeconds: queue.oldestWaitingSeconds)
         )
-        report.pushes = UnfinishedWork(states: queue.pushes.reduce(into: [:]) { $0[$1.key.rawValue] = $1.value }) {
-            [stopped] in await stopped.value() ?? []
-        }
+        report.pushes = { [unfinished] in await unfinished.value() }
         return report
     }
 }
@@ -184,10 +199,7 @@ struct ReadPushQueue: PostgresStatement {
 /// state is `nil` if this version does not know it.
 struct CountUnfinishedPushes: PostgresStatement {
     static let sql: SQL = """
-        SELECT CASE
-                WHEN state = 'preparing' AND kind = 'advertising' AND NOT to_testers AND advertising_ends($2) IS NULL THEN 'scheduled'
-                ELSE state
-            END AS counted, count(*)
+        SELECT push_shown_state(state, kind, to_testers, (SELECT advertising_ends($2) IS NOT NULL)) AS counted, count(*)
         FROM (
             SELECT state, kind, to_testers
             FROM pushes

@@ -21,7 +21,7 @@ struct PushReads: Sendable {
 
     /// The pushes to list.
     struct Filter: Sendable {
-        /// `nil` for all states.
+        /// `nil` for all states. ``PushState/proposed`` includes those that wait for an approval since they have grown.
         var state: PushState?
         /// The beginning of the name.
         var name: String?
@@ -54,6 +54,12 @@ struct PushReads: Sendable {
     /// Returns when a message was last sent to a tester; `nil` if it was not.
     func lastTest(of message: PushMessage) async throws -> Date? {
         try await pool.read(FindLastTest(message: message)).first ?? nil
+    }
+
+    /// Returns when the hours for advertising begin that a push would wait for; `nil` if it would wait for none.
+    func waitsUntil(_ push: NewPush) async throws -> Date? {
+        guard push.kind == .advertising, !push.toTesters else { return nil }
+        return try await pool.read(FindAdvertisingBegin(hours: settings.hours, sendAt: push.times.sendAt)).first ?? nil
     }
 
     /// Returns the object that a push refers to and that does not exist, or that it cannot leave out; `nil` if all are valid.
@@ -92,11 +98,24 @@ struct FindLastTest: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Date? { try row.decode(Date?.self) }
 }
 
+/// Finds out when the hours for advertising begin that a push waits for, at its `send_at` or now.
+struct FindAdvertisingBegin: PostgresStatement {
+    static let sql: SQL = """
+        SELECT advertising_begins($1, GREATEST(clock_timestamp(), $2))
+        """
+
+    let hours: PostgresValue
+    let sendAt: Date?
+
+    var parameters: [PostgresValue] { [hours, .timestamp(sendAt)] }
+    static func decode(_ row: PostgresRow) throws -> Date? { try row.decode(Date?.self) }
+}
+
 /// Lists pushes and their counts, the latest first.
 struct ListPushes: PostgresStatement {
     static let sql: SQL = """
         SELECT \(PushSummary.columns)
-        FROM find_pushes($2, $3, $4, $5, $6, $7, $8, $9) AS found (id)
+        FROM find_pushes($2, $3, $4, $5, $6, $7, $8, $9, $1) AS found (id)
         JOIN pushes AS push ON push.id = found.id
         CROSS JOIN LATERAL \(PushSummary.counts) AS counts
         ORDER BY push.id DESC

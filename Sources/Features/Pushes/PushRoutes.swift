@@ -134,8 +134,18 @@ struct PushRoutes: RouteCollection {
     /// Creates a push, or performs its dry run, and returns the response.
     func create(_ push: NewPush, for call: Call) async throws -> Response {
         var push = push
-        guard try !call[Self.dryRun] else { return .json(DryRun.shape.json(try await dryRuns.run(push))) }
-        let idempotency = try Idempotency(call)
+        push.waitsUntil = try await pushes.waitsUntil(push)
+        let isDryRun = try call[Self.dryRun]
+        let idempotency = isDryRun ? nil : try Idempotency(call)
+        if let problem = push.expiryProblem {
+            // A repeated request gets its first response, although the hours may have ended since.
+            if let earlier = try await store.earlierCreation(idempotency) {
+                return respond(to: earlier, status: .accepted)
+            }
+            try await push.times.check(pushes.pool)
+            throw problem
+        }
+        guard !isDryRun else { return .json(DryRun.shape.json(try await dryRuns.run(push))) }
         if let limit = push.approvalAboveUsers, push.mayNeedApproval {
             // A repetition does not count the users again.
             if let earlier = try await store.earlierCreation(idempotency) {
@@ -163,7 +173,11 @@ struct PushRoutes: RouteCollection {
 
     static let id = Field.path("id", .uuid, "The id of the push.")
 
-    private static let pushState = Field.optional("state", Kind<PushState>.pushState, "Only pushes in this state.")
+    private static let pushState = Field.optional(
+        "state",
+        Kind<PushState>.pushState,
+        "Only pushes in this state. `proposed` includes halted pushes that wait for an approval."
+    )
     private static let name = Field.optional("name", .text(1...200), "Only pushes whose name begins like this.")
     private static let createdBy = Field.optional(
         "created_by",
@@ -313,14 +327,27 @@ struct PushRoutes: RouteCollection {
         )
         if isChanged { notices.pushChanged() }
         let push = try await push(id)
-        guard isChanged || control.event.after.contains(push.state) else { throw Self.cannot(control.rawValue, push) }
+        guard isChanged || control.event.after.contains(push.state) else { throw Self.cannot(control.action, push) }
         return .json(PushSummary.shape.json(push))
     }
 
-    /// The problem of an operation that the state of a push does not allow.
-    static func cannot(_ operation: String, _ push: PushSummary) -> Problem {
-        let remedy = push.awaitsApproval ? " It waits for an approval: POST /v1/pushes/{id}/approve." : ""
-        return Problem(of: .wrongState, "Cannot \(operation) a push in state `\(push.state.rawValue)`.\(remedy)")
+    /// The problem of an action that a push does not allow.
+    static func cannot(_ action: PushAction, _ push: PushSummary) -> Problem {
+        let refusal = "Cannot \(action.rawValue) a push in state `\(push.state.rawValue)`."
+        return Problem(of: .wrongState, "\(refusal) \(remedy(action, push))")
+    }
+
+    /// Returns what can be done instead of an action.
+    private static func remedy(_ action: PushAction, _ push: PushSummary) -> String {
+        let possible = push.state.actions(awaitsApproval: push.awaitsApproval)
+        guard !possible.contains(action) else {
+            guard action == .retry else { return "It was changed by a concurrent request. Try again." }
+            let reason = push.expiresAt.map { $0 <= Date() } == true ? "It has expired." : "Its batches were deleted."
+            return "\(reason) A copy of it can be sent."
+        }
+        guard !possible.isEmpty else { return "It has ended. A copy of it can be sent." }
+        let approval = push.awaitsApproval ? "It waits for an approval. " : ""
+        return "\(approval)Possible actions: \(possible.map(\.rawValue).joined(separator: ", "))."
     }
 
     /// Returns the id in the path. An invalid id throws 404, since no push can have it.

@@ -14,7 +14,7 @@ package struct PushSettings: SettingsGroup {
     package var requiresKind = false
     package var advertisingHours = AdvertisingHours()
     package var timeZone = "Asia/Seoul"
-    /// The tag that all of a user's devices need for advertising.
+    /// The tag that all of a user's devices need for advertising. It is read when users are prepared.
     package var advertisingTag: String?
     /// The text of `custom_field` with which notifications begin that the app draws.
     package var advertisingText: MemberPath?
@@ -77,7 +77,8 @@ package struct PushSettings: SettingsGroup {
             \.advertisingTag,
             optional: .text,
             example: "marketing-consent",
-            "the tag of devices whose users have consented to advertising, which is sent to no others"
+            reloadable: true,
+            "the tag of devices whose users have consented to [advertising](korea.md#consent), which is sent to no others"
         ),
         Setting(
             "pushes.advertising_text",

@@ -35,7 +35,7 @@ struct PushSummary: Sendable {
     let exclusion: [UInt8]?
     /// The excluded pushes that it waits for.
     var waitsFor: [UUID] = []
-    /// The time until which advertising has to wait; `nil` if the push does not wait for it.
+    /// When the hours for advertising begin, if the push waits for them or will at its `sendAt`; otherwise `nil`.
     var waitsUntil: Date?
     let delivery: Delivery
     let usersPerSecond: Int32?
@@ -49,7 +49,7 @@ struct PushSummary: Sendable {
     /// The SHA-256 of the message, in hexadecimal.
     let messageDigest: String
     /// The warnings about the message as they are shown: a JSON array.
-    let warnings: [UInt8]
+    var warnings: [UInt8]
     var users = PushCounts()
     var batches = PushCounts()
     /// `nil` if it is not shown.
@@ -105,7 +105,11 @@ extension PushSummary {
                 "The SHA-256 of the message as the server stores it: JSON without spaces. Equal messages have equal ones.",
                 \.messageDigest
             ),
-            .member("warnings", .warnings, "What may be wrong with the message, found when the push was created.") {
+            .member(
+                "warnings",
+                .warnings,
+                "What may be wrong with the message, found when the push was created, and with the times, as they are at present."
+            ) {
                 JSONFragment($0.warnings)
             },
             .member("audience", .objectText, "The audience as given; a long list of users is truncated.") {
@@ -137,7 +141,8 @@ extension PushSummary {
             .nullable(
                 "waits_until",
                 .time,
-                "When advertising may be sent again, if it waits for that: `pushes.advertising_hours`.",
+                "When the hours for advertising begin, if the push waits for them, or will wait for them at its `send_at` or once it is "
+                    + "approved: `pushes.advertising_hours`.",
                 \.waitsUntil
             ),
             .member("delivery", .delivery, "Whether a request whose response was lost is sent again.", \.delivery),
@@ -193,7 +198,8 @@ extension PushSummary {
     /// The columns of `push` and its `counts` that ``init(_:)`` decodes. `$1` are the hours for advertising.
     static let columns: SQL = """
         push.users, push.users_skipped, counts.may_repeat, push.next_number - 1, counts.states, counts.users, counts.batches,
-            push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience,
+            push.id, push.name, push.created_by, push.created_by_key, push.kind,
+            push_shown_state(push.state, push.kind, push.to_testers, (SELECT advertising_ends($1) IS NOT NULL)), push.reason, push.audience,
             push.to_testers, push.counted_users,
             push_awaits_approval(
                 push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
@@ -201,8 +207,15 @@ extension PushSummary {
             push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version),
             push.exclusion, push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
             CASE
-                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
-                    THEN advertising_begins($1)
+                WHEN push.kind = 'advertising' AND NOT push.to_testers
+                    AND (
+                        push.state IN ('proposed', 'scheduled', 'preparing', 'sending')
+                        OR push_awaits_approval(
+                            push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped,
+                            push.allowed_users
+                        )
+                    )
+                    THEN advertising_begins($1, GREATEST(clock_timestamp(), push.send_at))
             END,
             push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at,
             push.first_words, encode(sha256(convert_to(push.message, 'UTF8')), 'hex'), push.warnings
@@ -258,5 +271,19 @@ extension PushSummary {
                 batches: batches
             )
         }
+        try addExpiryWarning()
+    }
+
+    /// Warns of advertising that expires before the hours that it waits for: it was approved late, or the hours have changed.
+    private mutating func addExpiryWarning() throws {
+        guard let waitsUntil, let expiresAt, expiresAt <= waitsUntil else { return }
+        let warning = PushWarning(
+            .expiresBeforeHours,
+            nil,
+            "The push expires at \(expiresAt.rfc3339), before advertising may be sent again at \(waitsUntil.rfc3339), so that nothing "
+                + "more of it is sent. Cancel it, and send a copy."
+        )
+        let stored = try JSONValue(parsing: warnings).array ?? []
+        warnings = JSONValue.array(stored + (try JSONValue(parsing: [warning].json).array ?? [])).bytes()
     }
 }

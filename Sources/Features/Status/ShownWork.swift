@@ -7,11 +7,10 @@ struct ShownWork: Sendable {
     private let states: [String: Int64]
     private let attention: [UnfinishedWork.Item]
 
-    /// Reads those that need attention. Returns `nil` without any work.
-    init?(_ work: UnfinishedWork?) async {
-        guard let work else { return nil }
-        states = work.states
-        attention = await work.attention()
+    /// Reads the work. Returns `nil` if there is no source of it, or if the database does not respond.
+    init?(_ source: UnfinishedWork.Source?) async {
+        guard let work = await source?() else { return nil }
+        (states, attention) = (work.states, work.attention)
     }
 
     /// The unfinished pushes.

@@ -39,13 +39,15 @@ struct StatusRoutes: RouteCollection {
         async let stop = server.senderControl.stop()
         async let shared = shared.value()
         let report = await server.monitoring.report()
+        async let pushes = ShownWork(report.pushes)
+        async let messages = ShownWork(report.messages)
         var waiting = 0
         for pool in server.pools { waiting += await pool.statistics().waiting }
         let status = ServiceStatus(
             sender: SenderStatus(server.availability, await stop),
             backlog: report.backlog,
-            pushes: await ShownWork(report.pushes),
-            messages: await ShownWork(report.messages),
+            pushes: await pushes,
+            messages: await messages,
             isDatabaseUp: report.isDatabaseUp,
             commits: server.lostCommits.health.state,
             replica: server.replica?.report,

@@ -122,78 +122,82 @@ static const unsigned char file_28[] = {
 };
 
 static const unsigned char file_29[] = {
-#embed "../../../migrations/functions/push_user.sql"
+#embed "../../../migrations/functions/push_shown_state.sql"
 };
 
 static const unsigned char file_30[] = {
-#embed "../../../migrations/functions/push_user_batch.sql"
+#embed "../../../migrations/functions/push_user.sql"
 };
 
 static const unsigned char file_31[] = {
-#embed "../../../migrations/functions/push_users_sent.sql"
+#embed "../../../migrations/functions/push_user_batch.sql"
 };
 
 static const unsigned char file_32[] = {
-#embed "../../../migrations/functions/push_waits_for.sql"
+#embed "../../../migrations/functions/push_users_sent.sql"
 };
 
 static const unsigned char file_33[] = {
-#embed "../../../migrations/functions/pushes_are_excludable.sql"
+#embed "../../../migrations/functions/push_waits_for.sql"
 };
 
 static const unsigned char file_34[] = {
-#embed "../../../migrations/functions/record_event.sql"
+#embed "../../../migrations/functions/pushes_are_excludable.sql"
 };
 
 static const unsigned char file_35[] = {
-#embed "../../../migrations/functions/record_former_device.sql"
+#embed "../../../migrations/functions/record_event.sql"
 };
 
 static const unsigned char file_36[] = {
-#embed "../../../migrations/functions/record_withdrawal.sql"
+#embed "../../../migrations/functions/record_former_device.sql"
 };
 
 static const unsigned char file_37[] = {
-#embed "../../../migrations/functions/run_wait.sql"
+#embed "../../../migrations/functions/record_withdrawal.sql"
 };
 
 static const unsigned char file_38[] = {
-#embed "../../../migrations/functions/share_event_statistics.sql"
+#embed "../../../migrations/functions/run_wait.sql"
 };
 
 static const unsigned char file_39[] = {
-#embed "../../../migrations/functions/share_totals.sql"
+#embed "../../../migrations/functions/share_event_statistics.sql"
 };
 
 static const unsigned char file_40[] = {
-#embed "../../../migrations/functions/user_has_left.sql"
+#embed "../../../migrations/functions/share_totals.sql"
 };
 
 static const unsigned char file_41[] = {
-#embed "../../../migrations/functions/uuid_v7_floor.sql"
+#embed "../../../migrations/functions/user_has_left.sql"
 };
 
 static const unsigned char file_42[] = {
-#embed "../../../migrations/functions/webhook_horizon.sql"
+#embed "../../../migrations/functions/uuid_v7_floor.sql"
 };
 
 static const unsigned char file_43[] = {
-#embed "../../../migrations/functions/webhook_last_xid.sql"
+#embed "../../../migrations/functions/webhook_horizon.sql"
 };
 
 static const unsigned char file_44[] = {
-#embed "../../../migrations/functions/webhook_xid.sql"
+#embed "../../../migrations/functions/webhook_last_xid.sql"
 };
 
 static const unsigned char file_45[] = {
-#embed "../../../migrations/functions/withdraw_departed_devices.sql"
+#embed "../../../migrations/functions/webhook_xid.sql"
 };
 
 static const unsigned char file_46[] = {
-#embed "../../../migrations/functions/withdraw_oldest_devices.sql"
+#embed "../../../migrations/functions/withdraw_departed_devices.sql"
 };
 
 static const unsigned char file_47[] = {
+#embed "../../../migrations/functions/withdraw_oldest_devices.sql"
+};
+
+static const unsigned char file_48[] = {
 #embed "../../../migrations/functions/withdrawal.sql"
 };
 
@@ -227,25 +231,26 @@ static const embedded_migration files[] = {
     {"functions/push_is_settled.sql", file_26, sizeof file_26},
     {"functions/push_open_probe.sql", file_27, sizeof file_27},
     {"functions/push_part_users.sql", file_28, sizeof file_28},
-    {"functions/push_user.sql", file_29, sizeof file_29},
-    {"functions/push_user_batch.sql", file_30, sizeof file_30},
-    {"functions/push_users_sent.sql", file_31, sizeof file_31},
-    {"functions/push_waits_for.sql", file_32, sizeof file_32},
-    {"functions/pushes_are_excludable.sql", file_33, sizeof file_33},
-    {"functions/record_event.sql", file_34, sizeof file_34},
-    {"functions/record_former_device.sql", file_35, sizeof file_35},
-    {"functions/record_withdrawal.sql", file_36, sizeof file_36},
-    {"functions/run_wait.sql", file_37, sizeof file_37},
-    {"functions/share_event_statistics.sql", file_38, sizeof file_38},
-    {"functions/share_totals.sql", file_39, sizeof file_39},
-    {"functions/user_has_left.sql", file_40, sizeof file_40},
-    {"functions/uuid_v7_floor.sql", file_41, sizeof file_41},
-    {"functions/webhook_horizon.sql", file_42, sizeof file_42},
-    {"functions/webhook_last_xid.sql", file_43, sizeof file_43},
-    {"functions/webhook_xid.sql", file_44, sizeof file_44},
-    {"functions/withdraw_departed_devices.sql", file_45, sizeof file_45},
-    {"functions/withdraw_oldest_devices.sql", file_46, sizeof file_46},
-    {"functions/withdrawal.sql", file_47, sizeof file_47},
+    {"functions/push_shown_state.sql", file_29, sizeof file_29},
+    {"functions/push_user.sql", file_30, sizeof file_30},
+    {"functions/push_user_batch.sql", file_31, sizeof file_31},
+    {"functions/push_users_sent.sql", file_32, sizeof file_32},
+    {"functions/push_waits_for.sql", file_33, sizeof file_33},
+    {"functions/pushes_are_excludable.sql", file_34, sizeof file_34},
+    {"functions/record_event.sql", file_35, sizeof file_35},
+    {"functions/record_former_device.sql", file_36, sizeof file_36},
+    {"functions/record_withdrawal.sql", file_37, sizeof file_37},
+    {"functions/run_wait.sql", file_38, sizeof file_38},
+    {"functions/share_event_statistics.sql", file_39, sizeof file_39},
+    {"functions/share_totals.sql", file_40, sizeof file_40},
+    {"functions/user_has_left.sql", file_41, sizeof file_41},
+    {"functions/uuid_v7_floor.sql", file_42, sizeof file_42},
+    {"functions/webhook_horizon.sql", file_43, sizeof file_43},
+    {"functions/webhook_last_xid.sql", file_44, sizeof file_44},
+    {"functions/webhook_xid.sql", file_45, sizeof file_45},
+    {"functions/withdraw_departed_devices.sql", file_46, sizeof file_46},
+    {"functions/withdraw_oldest_devices.sql", file_47, sizeof file_47},
+    {"functions/withdrawal.sql", file_48, sizeof file_48},
 };
 
 const embedded_migration *embedded_migration_at(size_t index) {

@@ -1,7 +1,9 @@
 import FoundationEssentials
 import HTTPClient
+import HTTPTypes
 import JSON
 import KakaoSandbox
+import Locking
 import Postgres
 import Server
 import ServiceTesting
@@ -60,28 +62,15 @@ import Testing
     )
     func times(hours: String, now: String, ends: String?, begins: String?) async throws {
         try await TestDatabase.with { database in
-            // A clock of the test's own, which the functions find first.
-            try await database.pool.write(
-                """
-                CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
-                AS $$ SELECT '\(now)'::timestamp AT TIME ZONE 'Asia/Seoul' $$
-                """
-            )
-            let definitions = try await database.pool.read(
-                """
-                SELECT replace(pg_get_functiondef(oid), 'clock_timestamp()', 'public.clock_timestamp()')
-                FROM pg_proc WHERE proname LIKE 'advertising\\_%'
-                """
-            )
-            for row in definitions { try await database.pool.write(row.decode(String.self)) }
             let parameter = try #require(AdvertisingHours(hours)).parameter(in: "Asia/Seoul")
             let row = try #require(
                 try await database.pool.read(
                     """
-                    SELECT (advertising_ends($1) AT TIME ZONE 'Asia/Seoul')::text,
-                        (advertising_begins($1) AT TIME ZONE 'Asia/Seoul')::text
+                    SELECT (advertising_ends($1, moment) AT TIME ZONE 'Asia/Seoul')::text,
+                        (advertising_begins($1, moment) AT TIME ZONE 'Asia/Seoul')::text
+                    FROM (SELECT $2::timestamp AT TIME ZONE 'Asia/Seoul' AS moment) AS clock
                     """,
-                    [parameter]
+                    [parameter, .text(now)]
                 ).first
             )
             let (foundEnd, foundBegin) = try row.decode(String?.self, String?.self)
@@ -333,7 +322,169 @@ import Testing
             #expect((1...6).filter { service.kakao.sandbox.timesReached($0, marker: "m") == 1 } == [1, 4])
             let dry = pushBody(audience, Self.message("(광고) Sale"), ["kind": "advertising", "dry_run": true])
             let users = try await service.api.post("/v1/pushes", json: dry).json?["users"]
-            #expect(users?["excluded"] == 3)
+            #expect(users?["excluded"] == 0 && users?["without_consent"] == 3)
+            let except: JSONObject = ["kind": "advertising", "dry_run": true, "except": ["tags_any": ["ads"]]]
+            let rest = pushBody(audience, Self.message("(광고) Sale"), except)
+            let others = try await service.api.post("/v1/pushes", json: rest).json?["users"]
+            // Those who have consented are left out for the tag, the others for their consent.
+            #expect(others?["excluded"] == 3 && others?["without_consent"] == 2)
         }
+    }
+
+    @Test(
+        "The consent that the present settings name counts, also for advertising that was scheduled before",
+        arguments: [uuids(1...3), ["everyone": true]]
+    )
+    func laterConsent(audience: JSONValue) async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...3)
+            try await service.database.pool.write("UPDATE devices SET tags = '{ads}' WHERE user_id = 2")
+            var settings = service.settings
+            settings.pushes.advertisingHours = try await Self.closed(service.database)
+            await service.server.reload(settings)
+            // One that would be a single batch, sent at once, within the hours.
+            let push = try await service.api.create(audience, Self.message("(광고) Sale"), Self.advertising)
+            #expect(try await service.api.shown(push)["waits_until"] != .null)
+            settings.pushes.advertisingTag = "ads"
+            await service.server.reload(settings)
+            settings.pushes.advertisingHours = Self.open
+            await service.server.reload(settings)
+            try await service.api.waitUntilDone(push)
+            #expect((1...3).filter { service.kakao.sandbox.timesReached($0, marker: "m") == 1 } == [2])
+        }
+    }
+
+    @Test("A consent that is demanded while a push is being prepared counts for the users who are prepared afterwards")
+    func consentMeanwhile() async throws {
+        try await TestDatabase.with { database in
+            try await database.addPhones(1...3000)
+            try await database.pool.write("UPDATE devices SET tags = '{ads}' WHERE user_id % 2 = 0")
+            let id = UUID()
+            try await database.pool.write(
+                """
+                INSERT INTO pushes (id, state, audience, message, message_version, kind, platforms)
+                VALUES ($1, 'preparing', '{"everyone": true}', '{}', 'v1', 'advertising', '{}')
+                """,
+                [.uuid(id)]
+            )
+            var settings = PushSettings()
+            settings.advertisingHours = Self.open
+            let present = Locked(settings)
+            let store = PreparationStore(pool: database.pool, settings: present)
+            let first = try #require(try await store.due(limit: 1).first)
+            let page = try #require(try await store.page(first))
+            _ = try #require(try await store.store(page, of: first))
+            present.withLock { $0.advertisingTag = "ads" }
+            let second = first.moved(past: page)
+            let rest = try #require(try await store.page(second))
+            #expect(rest.isLast)
+            _ = try #require(try await store.store(rest, of: second))
+            #expect(try await database.integer("SELECT users FROM pushes") == 1000 + 1000)
+        }
+    }
+
+    @Test("Advertising says when it goes out, after its send_at and while it is proposed, and nothing within the hours")
+    func waitsUntil() async throws {
+        try await withService {
+            $0.pushes.approvalAboveUsers = 2
+        } _: { service in
+            let (api, database) = (service.api, service.database)
+            try await database.addPhones(1...3)
+            // Open from an hour ago until in an hour.
+            await Self.reload(try await Self.hours(-3600, 3600, database), service)
+            func created(_ more: JSONObject, _ audience: JSONValue = uuids([1])) async throws -> JSONValue {
+                let json = pushBody(audience, Self.message("(광고) Sale"), Self.advertising.merging(more))
+                let created = try #require(try await api.post("/v1/pushes", json: json).json)
+                let shown = try await api.shown("/v1/pushes/\(created["id"]?.string ?? "?")")
+                #expect(shown["waits_until"] == created["waits_until"], "\(created) \(shown)")
+                return created
+            }
+            let within = try await created(["send_at": time(in: 1800)])
+            #expect(within["waits_until"] == .null && within["state"] == "scheduled", "\(within)")
+            let outside = try await created(["send_at": time(in: 7200)])
+            let begin = try #require(outside["waits_until"]?.string.flatMap { Date(rfc3339: $0) }, "\(outside)")
+            // A day after the beginning an hour ago.
+            #expect(abs(begin.timeIntervalSinceNow - 23 * 3600) < 300)
+            let proposed = try await created(["send_at": time(in: 7200)], ["everyone": true])
+            #expect(proposed["state"] == "proposed" && proposed["waits_until"] == outside["waits_until"], "\(proposed)")
+            let more: JSONObject = ["kind": "advertising", "send_at": time(in: 7200), "dry_run": true]
+            let dry = try await api.post("/v1/pushes", json: pushBody(uuids([1]), Self.message("(광고) Sale"), more))
+            #expect(dry.json?["waits_until"] == outside["waits_until"], "\(dry.text)")
+        }
+    }
+
+    @Test("Advertising that expires before its hours is refused with both times, and a late approval gets a warning")
+    func expiry() async throws {
+        try await withService {
+            $0.pushes.approvalAboveUsers = 2
+        } _: { service in
+            let (api, database) = (service.api, service.database)
+            try await database.addPhones(1...3)
+            await Self.reload(try await Self.hours(-3600, 3600, database), service)
+            let early: JSONObject = ["kind": "advertising", "send_at": time(in: 7200), "expires_at": time(in: 10_800)]
+            for more in [early, early.merging(["dry_run": true])] {
+                let body = pushBody(uuids([1]), Self.message("(광고) Sale"), more)
+                let refused = try await api.post("/v1/pushes", json: body)
+                #expect(refused.status == 400 && refused.field == "expires_at", "\(refused.text)")
+                let detail = refused.json?["detail"]?.string ?? ""
+                let times = [early["expires_at"]?.string, refused.json?["waits_until"]?.string]
+                #expect(times.allSatisfy { detail.contains($0 ?? "?") }, "\(detail)")
+            }
+            #expect(try await database.count("pushes") == 0)
+            // Informational pushes, and those that expire later, are stored.
+            for change in [["kind": "informational"], ["expires_at": time(in: 48 * 3600)]] as [JSONObject] {
+                let body = pushBody(uuids([1]), Self.message("(광고) Sale"), early.merging(change))
+                #expect(try await api.post("/v1/pushes", json: body).status == 202)
+            }
+            // Proposed within the hours, and not approved before they end.
+            let caller = api.with(idempotencyKey: "late")
+            let proposal = pushBody(
+                ["everyone": true],
+                Self.message("(광고) Sale"),
+                ["kind": "advertising", "expires_at": time(in: 7200)]
+            )
+            let proposed = try await caller.post("/v1/pushes", json: proposal)
+            let push = try #require(proposed.headerFields[.location], "\(proposed.text)")
+            let before = try await api.shown(push)["warnings"]?.array ?? []
+            #expect(!before.contains { $0["code"] == "expires-before-hours" })
+            await Self.reload(try await Self.closed(database), service)
+            let warnings = try await api.shown(push)["warnings"]?.array
+            #expect(warnings?.dropLast() == before[...] && warnings?.last?["code"] == "expires-before-hours")
+            // A repetition gets the first response.
+            let again = try await caller.post("/v1/pushes", json: proposal)
+            #expect(again.status == 202 && again.text == proposed.text, "\(again.text)")
+        }
+    }
+
+    @Test("Advertising that waits for its hours is scheduled: in its response, in lists, when shown, and in the status")
+    func waitingState() async throws {
+        try await withService { service in
+            let api = service.api
+            try await service.database.addPhones(1...3)
+            await Self.reload(try await Self.closed(service.database), service)
+            let body = pushBody(["everyone": true], Self.message("(광고) Sale"), Self.advertising)
+            let created = try await api.post("/v1/pushes", json: body)
+            let push = try #require(created.headerFields[.location])
+            #expect(created.json?["state"] == "scheduled", "\(created.text)")
+            #expect(try await api.summary(push) == created.json)
+            func listed(_ state: String) async throws -> Int? {
+                try await api.get("/v1/pushes", ["state": "\(state)"]).json?["items"]?.array?.count
+            }
+            #expect(try await listed("scheduled") == 1)
+            #expect(try await listed("preparing") == 0)
+            #expect(try await api.get("/v1/status").json?["pushes"]?["states"]?["scheduled"] == 1)
+            await Self.reload(Self.open, service)
+            try await api.waitUntilDone(push)
+            #expect(try await listed("scheduled") == 0)
+        }
+    }
+}
+
+extension JSONObject {
+    /// Returns the object with the members of another one.
+    fileprivate func merging(_ other: JSONObject) -> JSONObject {
+        var merged = self
+        for (name, value) in other.members { merged[name] = value }
+        return merged
     }
 }

@@ -266,7 +266,10 @@ import Testing
             let refused = try await office.approver.post("\(pushes[3])/approve")
             #expect(refused.status == 409)
             #expect(refused.problem == "wrong-state")
-            #expect(refused.json?["detail"] == "Cannot approve a push in state `expired`.")
+            #expect(
+                refused.json?["detail"]
+                    == "Cannot approve a push in state `expired`. It has ended. A copy of it can be sent."
+            )
             for push in pushes.dropFirst() {
                 let shown = try await office.creator.shown(push)
                 #expect(shown["state"] == "expired")
@@ -536,7 +539,8 @@ import Testing
         for caller in [office.creator, office.service.api] {
             let refused = try await caller.post("\(push)/resume")
             #expect(refused.problem == "wrong-state")
-            #expect(refused.json?["detail"]?.string?.contains("/approve") == true)
+            let advice = "It waits for an approval. Possible actions: approve, reject, cancel."
+            #expect(refused.json?["detail"]?.string?.hasSuffix(advice) == true, "\(refused.text)")
         }
         #expect(try await office.creator.post("\(push)/approve").problem == "own-push")
     }
@@ -685,11 +689,16 @@ import Testing
             #expect(sent.code == 0, "\(sent)")
             let id = try #require(sent.lines.first)
             #expect(sent.errors.contains("push-server pushes approve \(id)"))
-            #expect(try await creator.run(["list", "--state", "proposed"]).lines.last?.hasPrefix(id) == true)
-            #expect(try await creator.run(["approve", id]).errors.contains("This key has created the push."))
+            let proposed = try await creator.run(["list", "--state", "proposed"])
+            #expect(proposed.lines.dropFirst().first?.hasPrefix(id) == true, "\(proposed)")
+            #expect(try await creator.run(["approve", id, "--yes"]).errors.contains("This key has created the push."))
+            #expect(try await approver.run(["approve", id]).code == EX_USAGE)
+            #expect(try await office.approver.shown("/v1/pushes/\(id)")["state"] == "proposed")
             let kept = try await approver.runOnTerminal(["approve", id], input: "n\n")
             #expect(kept.code == 1 && kept.output.contains("counted_users"), "\(kept)")
-            #expect(["preparing", "sending", "done"].contains(try await approver.run(["approve", id]).lines.first))
+            #expect(kept.output.contains("Kind: not given. Time: now. Approve this push to 10 users?"), "\(kept)")
+            let approved = try await approver.run(["approve", id, "--yes"]).lines.first
+            #expect(["preparing", "sending", "done"].contains(approved))
             try await office.service.api.waitUntilDone("/v1/pushes/\(id)")
             let shown = try await approver.run(["show", id])
             #expect(shown.output.contains("approved_by") && shown.output.contains("operator.key"))
@@ -699,9 +708,13 @@ import Testing
             // Grown.
             let grown = try await creator.run(arguments + ["--yes"]).lines[0]
             try await office.database.addPhones(11...20)
-            #expect(try await approver.run(["approve", grown]).code == 0)
+            #expect(try await approver.run(["approve", grown, "--yes"]).code == 0)
             let watched = try await creator.run(["watch", grown])
             #expect(watched.code == 2)
+            let listed = try await creator.run(["list", "--state", "proposed"])
+            #expect(listed.lines.count == 3 && listed.lines[1].hasPrefix("\(grown)  halted  "), "\(listed)")
+            let again = try await approver.runOnTerminal(["approve", grown], input: "n\n")
+            #expect(again.output.contains("Approve this push to 20 users?"), "\(again)")
             #expect(watched.errors.contains("or cancel it. The push waits for an approval"))
             #expect(watched.errors.contains("push-server pushes approve \(grown)"))
             #expect(!watched.errors.contains("resume"))

@@ -91,6 +91,7 @@ import Testing
             #expect(
                 dry.json?["users"] == [
                     "total": .integer(expected.count), "skipped": 0, "excluded": .integer(users.count - expected.count),
+                    "without_consent": 0,
                 ]
             )
             let push = try await service.api.create(audience, gcm("second"), ["except": except])

@@ -96,6 +96,11 @@ import Testing
                     } else {
                         #expect(answer.status == 409, "\(control) of \(state)")
                         #expect(answer.json?["type"] == "urn:kakao-push-server:error:wrong-state")
+                        let possible = state.actions(awaitsApproval: state == .proposed).map(\.rawValue)
+                        let words = possible.isEmpty ? "It has ended." : possible.joined(separator: ", ")
+                        let detail = answer.json?["detail"]?.string ?? ""
+                        #expect(detail.hasPrefix("Cannot \(control) a push in state `\(state.rawValue)`. "))
+                        #expect(detail.contains(words) && !detail.contains("concurrent"), "\(detail)")
                         #expect(try await service.api.state(push) == state.rawValue)
                     }
                 }

@@ -140,7 +140,10 @@ import Testing
                     let dry = pushBody(audience, gcm(marker), ["skip_unknown": .bool(skips), "dry_run": true])
                     let shown = try await service.api.post("/v1/pushes", json: dry).json
                     #expect(
-                        shown?["users"] == ["total": .integer(users), "skipped": .integer(users - sent), "excluded": 0]
+                        shown?["users"] == [
+                            "total": .integer(users), "skipped": .integer(users - sent), "excluded": 0,
+                            "without_consent": 0,
+                        ]
                     )
                     let push = try await service.api.create(audience, gcm(marker), more)
                     try await service.api.waitUntilDone(push)
@@ -475,7 +478,11 @@ import Testing
                 #expect(!answer.text.contains(Keys.feedback))
                 let shown = try #require(answer.json)
                 #expect(shown["dry_run"] == true)
-                #expect(shown["users"] == ["total": .integer(total), "skipped": .integer(skipped), "excluded": 0])
+                #expect(
+                    shown["users"] == [
+                        "total": .integer(total), "skipped": .integer(skipped), "excluded": 0, "without_consent": 0,
+                    ]
+                )
                 #expect(shown["requests"] == .integer(sends))
                 let bodies = shown["first_requests"]?.array?.compactMap { $0["body"]?.string } ?? []
                 #expect(bodies.count == min(sends, 3))

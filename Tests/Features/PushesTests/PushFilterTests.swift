@@ -53,6 +53,24 @@ import Testing
         }
     }
 
+    @Test("The filter for proposed pushes finds halted ones that wait for an approval, and no other halted ones")
+    func awaitingApproval() async throws {
+        try await withService { service in
+            for name in ["grown", "halted", "proposed", "scheduled"] {
+                _ = try await service.api.create(uuids([1]), gcm(), ["name": .string(name), "send_at": time(in: 3600)])
+            }
+            let pool = service.database.pool
+            try await pool.write("UPDATE pushes SET state = 'proposed' WHERE name = 'proposed'")
+            try await pool.write("UPDATE pushes SET state = 'halted' WHERE name IN ('halted', 'grown')")
+            try await pool.write(
+                "UPDATE pushes SET prepared_at = now(), users = 7, allowed_users = 6 WHERE name = 'grown'"
+            )
+            #expect(try await Self.names(service, ["state": "proposed"]) == ["proposed", "grown"])
+            #expect(try await Self.names(service, ["state": "halted"]) == ["halted", "grown"])
+            #expect(try await Self.names(service, ["state": "scheduled"]) == ["scheduled"])
+        }
+    }
+
     @Test("Pushes are found by their time of creation, and unfinished ones in every state that has not ended")
     func timeAndState() async throws {
         try await withService { service in

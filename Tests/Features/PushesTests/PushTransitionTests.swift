@@ -27,6 +27,30 @@ import Testing
         }
     }
 
+    @Test("docs/delivery.md lists the actions that are possible in each state")
+    func actions() throws {
+        let page = try String(contentsOfFile: "\(TestFiles.repository)/docs/delivery.md", encoding: .utf8)
+        let lines = page.split(separator: "\n")
+        let head = try #require(lines.firstIndex { $0.hasPrefix("| state | `approve` |") })
+        func cells(_ line: Substring) -> [String] {
+            line.split(separator: "|").map { String($0.filter { $0 != " " && $0 != "`" }) }
+        }
+        let names = cells(lines[head]).dropFirst()
+        #expect(names == ArraySlice(["state"] + PushAction.allCases.map(\.rawValue)).dropFirst())
+        let rows = lines[(head + 2)...].prefix { $0.hasPrefix("|") }.map(cells)
+        var expected: [[String]] = []
+        for state in PushState.allCases {
+            for awaitsApproval in [false, true] where state.canAwaitApproval || !awaitsApproval {
+                // A proposed push waits for its approval until it expires.
+                guard state != .proposed || awaitsApproval else { continue }
+                let possible = state.actions(awaitsApproval: awaitsApproval)
+                let name = state == .halted && awaitsApproval ? "halted,awaits_approval" : state.rawValue
+                expected.append([name] + PushAction.allCases.map { possible.contains($0) ? "yes" : "–" })
+            }
+        }
+        #expect(rows == expected)
+    }
+
     @Test("A resumed push is where it was: scheduled, preparing or sending")
     func resume() async throws {
         try await TestDatabase.with { database in
@@ -68,6 +92,10 @@ import Testing
             }
         }
     }
+}
+
+extension PushState {
+    fileprivate var canAwaitApproval: Bool { self == .proposed || self == .halted }
 }
 
 /// A push in one of the states.
@@ -159,6 +187,7 @@ private struct StoredPush {
             pushID: id,
             audience: .everyone,
             exclusion: ExcludedUsers(),
+            needsConsent: false,
             platforms: [],
             isRetry: false,
             position: 0

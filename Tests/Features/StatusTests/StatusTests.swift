@@ -118,6 +118,19 @@ import Testing
         }
     }
 
+    @Test("The status has the pushes as they are, however recently it was asked for before")
+    func fresh() async throws {
+        try await withService { service in
+            let push = try await service.api.create(uuids([1]), gcm(), ["send_at": time(in: 3600)])
+            for (control, state) in [("pause", "paused"), ("resume", "scheduled"), ("pause", "paused")] {
+                #expect(try await service.api.control(push, control) == 200)
+                let pushes = try await service.api.get("/v1/status").json?["pushes"]
+                #expect(pushes?["states"]?[state] == 1, "\(String(describing: pushes))")
+                #expect(pushes?["attention"]?.array?.map { $0["state"] } == (state == "paused" ? ["paused"] : []))
+            }
+        }
+    }
+
     @Test("The oldest push of each stopped state is one entry of an index, however many there are")
     func oldestOfMany() async throws {
         try await TestDatabase.with { database in

@@ -145,6 +145,7 @@ import Testing
             pushID: id,
             audience: .everyone,
             exclusion: ExcludedUsers(),
+            needsConsent: false,
             platforms: [],
             isRetry: false,
             position: 0
@@ -215,6 +216,7 @@ import Testing
             ReadPush(id: id, hours: hours),
             ReadPushRequest(id: id),
             ListPushes(filter: PushReads.Filter(), limit: 1, hours: hours),
+            FindAdvertisingBegin(hours: hours, sendAt: now),
             ListPushBatches(pushID: id, state: nil, after: 0, limit: 1),
             FindPush(id: id),
             ListZoneChanges(name: "Asia/Seoul", since: now, until: now),

@@ -64,8 +64,8 @@ extension PushRoutes {
         switch decision {
         case .approve where push.approvedAt != nil && push.state != .canceled: break
         case .reject where push.state == .canceled: break
-        case .approve: throw Self.cannot("approve", push)
-        case .reject: throw Self.cannot("reject", push)
+        case .approve: throw Self.cannot(.approve, push)
+        case .reject: throw Self.cannot(.reject, push)
         }
         return .json(PushSummary.shape.json(push))
     }

@@ -1,5 +1,6 @@
 import Endpoints
 import FoundationEssentials
+import Locking
 import Postgres
 
 /// Finds out which users a push leaves out, page by page of its audience.
@@ -35,24 +36,22 @@ struct ExcludedUsers: Sendable {
         }
     }
 
-    /// Returns the users of a list who are not left out. Both lists ascend.
+    /// Removes the users of an ascending list who are left out. Returns the number of those who only lack their consent.
     ///
     /// Uses a connection of its own, like the reading of the page.
     ///
     /// - Throws: ``PushRemoved``, ``PostgresError``.
-    func remaining(of userIDs: [Int64], _ pool: PostgresPool) async throws -> [Int64] {
-        var rest = userIDs
+    func subtract(from rest: inout [Int64], _ pool: PostgresPool) async throws -> Int {
         if !tags.isEmpty, !rest.isEmpty {
             let tagged = try await pool.queryAlone(FindTaggedUsers(userIDs: rest, tags: tags)).first ?? []
             rest.subtract(tagged)
         }
-        if let consent, !rest.isEmpty {
-            let find = FindConsentingUsers(userIDs: rest, consent: consent)
-            rest = try await pool.queryAlone(find).first ?? []
-        }
         if let partsID { try await subtractAudience(partsID, from: &rest, pool) }
         for push in pushes where !rest.isEmpty { try await subtractUsers(of: push, from: &rest, pool) }
-        return rest
+        guard let consent, !rest.isEmpty else { return 0 }
+        let count = rest.count
+        rest = try await pool.queryAlone(FindConsentingUsers(userIDs: rest, consent: consent)).first ?? []
+        return count - rest.count
     }
 
     private func subtractAudience(_ partsID: UUID, from userIDs: inout [Int64], _ pool: PostgresPool) async throws {
@@ -95,6 +94,15 @@ struct ExcludedUsers: Sendable {
             guard parts.count == limit, let end = parts.last?.number else { return }
             number = end
         }
+    }
+}
+
+extension Locked<PushSettings> {
+    /// Returns the consent that advertising needs at present; `nil` if it needs none.
+    ///
+    /// - Parameter platforms: The push types of the devices; empty for all.
+    func consent(on platforms: [String]) -> ExcludedUsers.Consent? {
+        withLock { $0.advertisingTag.map { ExcludedUsers.Consent(tag: $0, platforms: platforms) } }
     }
 }
 

@@ -1,7 +1,7 @@
 import JSON
 import Schemas
 
-/// A reason for which phones may show a push in another way than its author expects, although Kakao accepts it.
+/// A reason for which phones may show a push in another way than its author expects, or not at all, although Kakao accepts it.
 struct PushWarning: Sendable, Equatable {
     /// The codes, which never change. `docs/delivery.md` lists them with their remedies.
     enum Code: String, CaseIterable, Sendable {
@@ -29,6 +29,8 @@ struct PushWarning: Sendable, Equatable {
         case markWithoutKind = "mark-without-kind"
         /// The push is advertising, and would be rejected without the mark.
         case markMissing = "mark-missing"
+        /// The push is advertising, and expires before its hours begin.
+        case expiresBeforeHours = "expires-before-hours"
     }
 
     let code: Code

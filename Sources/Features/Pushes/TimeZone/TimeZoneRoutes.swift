@@ -2,7 +2,8 @@ import Endpoints
 import FoundationEssentials
 import HTTPServer
 import HTTPTypes
-import Postgres
+package import JSON
+package import Postgres
 import Runtime
 import Schemas
 
@@ -30,12 +31,7 @@ struct TimeZoneRoutes: RouteCollection {
     private let zone: CachedQuery<ZoneHistory>
 
     init(name: String, pool: PostgresPool) {
-        zone = CachedQuery(pool, lifetime: Self.lifetime) { pool in
-            let now = Date()
-            let until = now + ZoneHistory.secondsAhead
-            let changes = ListZoneChanges(name: name, since: now - ZoneHistory.secondsBack, until: until)
-            return ZoneHistory(name: name, offsets: try await pool.read(changes), until: until)
-        }
+        zone = CachedQuery(pool, lifetime: Self.lifetime) { pool in try await ZoneHistory.read(name, pool) }
     }
 
     @Sendable private func show(_ call: Call) async throws -> Response {
@@ -51,15 +47,27 @@ struct ZoneOffset: Sendable {
 }
 
 /// A time zone's differences from UTC over some years.
-struct ZoneHistory: Sendable {
-    fileprivate static let secondsBack = 10 * 365 * 86_400.0
-    fileprivate static let secondsAhead = 5 * 365 * 86_400.0
+package struct ZoneHistory: Sendable {
+    private static let secondsBack = 10 * 365 * 86_400.0
+    private static let secondsAhead = 5 * 365 * 86_400.0
 
-    let name: String
-    let offsets: [ZoneOffset]
-    let until: Date
+    private let name: String
+    private let offsets: [ZoneOffset]
+    private let until: Date
 
-    static let shape = Shape<ZoneHistory>(
+    fileprivate static func read(_ name: String, _ pool: PostgresPool) async throws -> ZoneHistory {
+        let now = Date()
+        let until = now + secondsAhead
+        let changes = ListZoneChanges(name: name, since: now - secondsBack, until: until)
+        return ZoneHistory(name: name, offsets: try await pool.read(changes), until: until)
+    }
+
+    /// Returns the response of `GET /v1/time-zone`, for a command that has a database and no server.
+    package static func json(_ name: String, _ pool: PostgresPool) async throws -> JSONValue {
+        try JSONValue(parsing: shape.json(try await read(name, pool)))
+    }
+
+    fileprivate static let shape = Shape<ZoneHistory>(
         "TimeZone",
         [
             .member("name", .text, "Its name: the setting `pushes.time_zone`.", \.name),

@@ -76,14 +76,14 @@ struct CreatePush: PostgresStatement {
                 id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
                 batch_users, delivery, users_per_second, send_at, expires_at, created_at, started_at, prepared_at, users,
                 users_skipped, next_number, created_by, exclusion, excluded_parts_id, excluded_pushes,
-                kind, consent_tag, created_by_key, counted_users, allowed_users, to_testers, first_words, warnings
+                kind, created_by_key, counted_users, allowed_users, to_testers, first_words, warnings
             )
             SELECT $1, $2, $3, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12,
                 $13, $14, $18, $19, CASE WHEN $20 THEN $19 END, CASE WHEN $20 THEN $19 END,
                 CASE WHEN $20 THEN cardinality($9) ELSE 0 END,
                 CASE WHEN $20 THEN cardinality($9) - cardinality(own.user_ids) ELSE 0 END,
                 CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END, $22, $23,
-                audience.excluded_parts_id, NULLIF($25, '{}'), $26, $27, $28, $29, $30, $31, $32, $33
+                audience.excluded_parts_id, NULLIF($25, '{}'), $26, $27, $28, $29, $30, $31, $32
             FROM audience
             CROSS JOIN own
             WHERE $15::text IS NULL
@@ -120,8 +120,7 @@ struct CreatePush: PostgresStatement {
             .timestamp(push.times.expiresAt), .timestamp(now), .bool(push.isOneBatch),
             .bytes(idempotency?.operatorKey), .text(push.createdBy?.name), .jsonb(push.exclusion?.json.bytes()),
             .text(push.exclusion?.audience?.text), .uuids(push.exclusion?.pushes ?? []), .text(push.kind?.rawValue),
-            .text(push.consentTag), .uuid(push.createdBy?.id), .int64(push.counted?.number),
-            .int64(push.counted?.allowed),
+            .uuid(push.createdBy?.id), .int64(push.counted?.number), .int64(push.counted?.allowed),
             .bool(push.toTesters), .text(push.preview.firstWords), .jsonb(push.preview.warnings.json),
         ]
     }
@@ -130,9 +129,12 @@ struct CreatePush: PostgresStatement {
 }
 
 extension NewPush {
-    /// Whether it is a single batch that is sent at once.
+    /// Whether it is a single batch that is sent at once. Advertising may wait for its hours, and goes to users whose consent is
+    /// looked at then.
     fileprivate var isOneBatch: Bool {
-        guard case .users(let ids) = audience, exclusion == nil, consentTag == nil, counted == nil else { return false }
+        guard case .users(let ids) = audience, exclusion == nil, kind != .advertising, counted == nil else {
+            return false
+        }
         return times.sendAt == nil && ids.count <= Int(batchUsers)
     }
 

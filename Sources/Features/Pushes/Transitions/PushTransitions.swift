@@ -5,7 +5,7 @@ import Schemas
 package enum PushState: String, Sendable, CaseIterable {
     /// Waits for its approval.
     case proposed
-    /// Waits for its `send_at`.
+    /// Waits for its `send_at`, or is advertising that waits for its hours: such a push may be stored as ``preparing``.
     case scheduled
     /// Its audience is being expanded into batches; those that exist are sent.
     case preparing
@@ -88,6 +88,41 @@ enum PushEvent: CaseIterable, Sendable {
     }
 }
 
+/// An action of an operator: `POST /v1/pushes/{id}/approve` and so on.
+enum PushAction: String, CaseIterable, Sendable {
+    case approve
+    case reject
+    case pause
+    case resume
+    case cancel
+    case retry
+
+    fileprivate var event: PushEvent {
+        switch self {
+        case .approve: .approve
+        case .reject: .reject
+        case .pause: .pause
+        case .resume: .resume
+        case .cancel: .cancel
+        case .retry: .retry
+        }
+    }
+}
+
+extension PushState {
+    /// Returns the actions that change a push in this state. `docs/delivery.md` has them as a table.
+    func actions(awaitsApproval: Bool) -> [PushAction] {
+        PushAction.allCases.filter { action in
+            guard action.event.before.contains(self) else { return false }
+            return switch action {
+            case .approve, .reject: awaitsApproval
+            case .resume: !awaitsApproval
+            case .pause, .cancel, .retry: true
+            }
+        }
+    }
+}
+
 /// An event that an operator causes.
 enum PushControl: String, CaseIterable, Sendable {
     /// Sends nothing more of the push until it is resumed.
@@ -99,7 +134,7 @@ enum PushControl: String, CaseIterable, Sendable {
     /// Sends the failed batches of a finished push again, unless the push has expired.
     case retry
 
-    var event: PushEvent {
+    var action: PushAction {
         switch self {
         case .pause: .pause
         case .resume: .resume
@@ -107,6 +142,8 @@ enum PushControl: String, CaseIterable, Sendable {
         case .retry: .retry
         }
     }
+
+    var event: PushEvent { action.event }
 }
 
 extension PostgresValue {

@@ -6,7 +6,7 @@ extension PreparationStore {
     /// - Returns: `nil` if it is not stored, since another server has stored this step, or the push is no longer
     ///   prepared.
     func store(_ page: AudiencePage, of preparation: Preparation) async throws -> StoredPart? {
-        let users = try await page.users(without: preparation.exclusion, pool)
+        let users = try await page.users(without: exclusion(of: preparation), pool)
         let part = StorePushPart(preparation: preparation, page: page, users: users.count, ids: UserIDBytes(users.ids))
         return try await pool.queryAlone(part).first
     }

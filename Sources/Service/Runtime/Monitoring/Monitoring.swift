@@ -9,10 +9,10 @@ package final class Monitoring: Sendable {
         package var metrics: [Metric.Reading]
         /// The work that waits to be done; `nil` if the feature has no queue, or while the database is unavailable.
         package var backlog: Backlog?
-        /// The pushes that have not ended; `nil` if the feature has none, or while the database is unavailable.
-        package var pushes: UnfinishedWork?
+        /// Reads the pushes that have not ended; `nil` if the feature has none, or while the database is unavailable.
+        package var pushes: UnfinishedWork.Source?
         /// The KakaoTalk messages that have not ended, likewise.
-        package var messages: UnfinishedWork?
+        package var messages: UnfinishedWork.Source?
         /// Whether the database has responded to the queries for this report, and commits.
         package var isDatabaseUp: Bool
 

@@ -4,11 +4,14 @@ package import FoundationEssentials
 package struct UnfinishedWork: Sendable {
     /// The number in each state that has any; ``Backlog/limit`` means at least that many.
     package let states: [String: Int64]
-    /// Reads the oldest that needs an operator, or that waits, of each state in which one does; the most urgent state first. The
-    /// metrics do without it.
-    package let attention: @Sendable () async -> [Item]
+    /// The oldest that needs an operator, or that waits, of each state in which one does; the most urgent state first.
+    package let attention: [Item]
 
-    package init(states: [String: Int64], attention: @escaping @Sendable () async -> [Item]) {
+    /// Reads it from the database; `nil` if that does not respond. Read for each request, since an operator looks for the effect of
+    /// an action.
+    package typealias Source = @Sendable () async -> UnfinishedWork?
+
+    package init(states: [String: Int64], attention: [Item]) {
         self.states = states
         self.attention = attention
     }
