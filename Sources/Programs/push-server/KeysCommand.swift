@@ -2,6 +2,7 @@ import ArgumentParser
 import Endpoints
 import FoundationEssentials
 import Identity
+import Pushes
 import Server
 
 struct KeysCommand: AsyncParsableCommand {
@@ -58,27 +59,36 @@ struct KeysCommand: AsyncParsableCommand {
 
         @OptionGroup var options: SettingsOptions
 
+        @Flag(help: "Show times in UTC, as output that is not a terminal has them. (default: in pushes.time_zone)")
+        var utc = false
+
         @concurrent
         func run() async throws {
-            try await withKeyStore(options) { store in
+            try await options.withDatabase { settings, pool in
+                let times: ShownTimes =
+                    if Terminal.isOutput, !utc {
+                        .local(try ZoneRules(try await ZoneHistory.json(settings.pushes.timeZone, pool)))
+                    } else {
+                        .utc
+                    }
                 let head = ["id", "name", "scopes", "created", "created by", "last used", "validity"]
-                let rows = [head] + (try await store.list()).map(Self.row)
-                Terminal.writeTable(rows)
+                let rows = try await OperatorKeyStore(pool: pool).list().map { Self.row($0, times) }
+                Terminal.writeTable([head] + rows)
             }
         }
 
-        private static func row(_ key: OperatorKey) -> [String] {
+        private static func row(_ key: OperatorKey, _ times: ShownTimes) -> [String] {
             let scopes = key.scopes.map(\.rawValue).sorted().joined(separator: ",")
-            let made = key.createdAt.ISO8601Format()
-            let lastUsed = key.lastUsedAt?.ISO8601Format() ?? "never"
+            let made = times.text(key.createdAt)
+            let lastUsed = key.lastUsedAt.map(times.text) ?? "never"
             let creator = Text.printable(key.createdBy ?? "")
-            return [key.id.lowercased, Text.printable(key.name), scopes, made, creator, lastUsed, standing(key)]
+            return [key.id.lowercased, Text.printable(key.name), scopes, made, creator, lastUsed, standing(key, times)]
         }
 
-        private static func standing(_ key: OperatorKey) -> String {
-            if let revokedAt = key.revokedAt { return "revoked \(revokedAt.ISO8601Format())" }
+        private static func standing(_ key: OperatorKey, _ times: ShownTimes) -> String {
+            if let revokedAt = key.revokedAt { return "revoked \(times.text(revokedAt))" }
             guard let expiresAt = key.expiresAt else { return "until revoked" }
-            return "\(expiresAt > Date() ? "until" : "expired") \(expiresAt.ISO8601Format())"
+            return "\(expiresAt > Date() ? "until" : "expired") \(times.text(expiresAt))"
         }
     }
 

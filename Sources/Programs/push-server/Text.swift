@@ -15,11 +15,11 @@ enum Text {
         return String(printable)
     }
 
-    /// Returns the rows as lines with aligned columns, two spaces apart.
+    /// Returns the rows as lines with aligned columns, two spaces apart. The last text of a row may be longer than its column.
     static func table(_ rows: [[String]]) -> [String] {
         var widths: [Int] = []
         for row in rows {
-            for (column, text) in row.enumerated() {
+            for (column, text) in row.dropLast().enumerated() {
                 if column == widths.count { widths.append(0) }
                 widths[column] = max(widths[column], columns(of: text))
             }

@@ -41,8 +41,9 @@ import Testing
             #expect(watched.code == 0)
 
             let list = try await pushes.run(["list", "--state", "done"])
-            #expect(list.lines.count == 2)
-            #expect(list.lines.last?.hasPrefix("\(id)  done   여름 세일  2/2 ") == true, "\(list.output)")
+            #expect(list.lines.count == 3)
+            #expect(list.lines[1].hasPrefix("\(id)  done         2/2         "), "\(list.output)")
+            #expect(list.lines[2].hasPrefix("  \"여름 세일\", {"), "\(list.output)")
             let lines = try await pushes.run(["list", "--json", "--limit", "5"]).lines
             #expect(lines.count == 1)
             #expect(try JSONValue(parsing: lines.first ?? "")["id"]?.string == id)
@@ -110,7 +111,9 @@ import Testing
             #expect(try await pushes.run(["watch", id]).code == 1)
             let refused = try await pushes.run(["retry", id])
             #expect(refused.code == 1)
-            #expect(refused.errors == "push-server: Cannot retry a push in state `canceled`.\n")
+            let words = "push-server: Cannot retry a push in state `canceled`. It has ended. A copy of it can be sent."
+            #expect(refused.errors.hasPrefix(words), "\(refused)")
+            #expect(try await pushes.run(["retry", id, "--uncertain"]).code == EX_USAGE)
             #expect(refused.output.isEmpty)
         }
     }
@@ -145,6 +148,66 @@ import Testing
             #expect(sent.code == 2)
             #expect(sent.errors.contains("words of Kakao"))
             #expect(sent.errors.contains("push-server pushes resume \(sent.lines.first ?? "?")"))
+        }
+    }
+
+    @Test("resume says what became of a halted push: it is sent, it is halted again, or nothing is known yet")
+    func resumed() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...250)
+            service.kakao.fail("send", status: 401, code: -401) { $0.message = "words of Kakao" }
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let sent = try await pushes.run(["send", "--message", Self.message, "--everyone", "--yes", "--watch"])
+            let id = try #require(sent.lines.first)
+            #expect(sent.code == 2, "\(sent)")
+            let again = try await pushes.run(["resume", id])
+            switch again.lines {
+            case ["halted"]: #expect(again.code == 2 && again.errors.contains("words of Kakao"), "\(again)")
+            case ["sending"]: #expect(again.code == 0 && again.errors.contains("pushes watch \(id)"), "\(again)")
+            default: Issue.record("\(again)")
+            }
+            try await service.api.waitFor("halted", "/v1/pushes/\(id)")
+            service.kakao.sandbox.removeFaults()
+            let well = try await pushes.run(["resume", id])
+            #expect(well.code == 0 && ["sending", "done"].contains(well.lines.first), "\(well)")
+            try await service.api.waitUntilDone("/v1/pushes/\(id)")
+        }
+    }
+
+    @Test("The question before advertising outside its hours says when it goes out, and so does a dry run")
+    func advertising() async throws {
+        try await withService {
+            // An hour that is over or has yet to begin.
+            let hour = (Int(Date().timeIntervalSince1970) / 3600 + 9 + 12) % 24
+            $0.pushes.advertisingHours.begins = hour * 3600
+            $0.pushes.advertisingHours.ends = hour * 3600 + 3600
+            $0.pushes.advertisingTag = "ads"
+        } _: { service in
+            try await service.database.addPhones([1, 2])
+            try await service.database.pool.write("UPDATE devices SET tags = '{ads}' WHERE user_id = 1")
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let message = #"{"for_gcm":{"notification":{"body":"(광고) Sale"}}}"#
+            let options = ["--kind", "advertising", "--message", message, "--everyone"]
+            let asked = try await pushes.runOnTerminal(["send"] + options, columns: 200, input: "y\n")
+            #expect(asked.code == 0, "\(asked)")
+            let words =
+                /time +[-0-9]{10} [0-9]{2}:00:00 \+09:00 \(Asia\/Seoul\), in .*, when the hours for advertising begin/
+            #expect(asked.output.contains(words) && asked.output.contains("Send to 1 user"), "\(asked)")
+            let dry = try await pushes.run(["send", "--dry-run"] + options)
+            #expect(dry.lines.contains("kind      advertising"), "\(dry)")
+            #expect(dry.lines.contains("consent   missing of 1 more") && !dry.output.contains("left out"), "\(dry)")
+            #expect(dry.output.contains(/time      [-0-9T:]+Z, in .*, when the hours for advertising begin/), "\(dry)")
+            let listed = try await pushes.run(["list"])
+            let id = try #require(listed.lines.dropFirst().first?.split(separator: " ").first.map(String.init))
+            #expect(listed.lines[1].hasPrefix("\(id)  scheduled  advertising  0/0  "), "\(listed)")
+            #expect(listed.lines[2].contains(/^  waits until [-0-9T:.]+Z, \(광고\) Sale$/), "\(listed)")
+            let shown = try await pushes.run(["show", id])
+            #expect(shown.output.contains(/state +scheduled/) && shown.output.contains(/kind +advertising/), "\(shown)")
+            #expect(shown.output.contains(/waits_until +[-0-9T:.]+Z/), "\(shown)")
+            let copied = try await pushes.runOnTerminal(["copy", id], columns: 200, input: "n\n")
+            #expect(copied.output.contains(words), "\(copied)")
+            let early = try await pushes.run(["send", "--dry-run"] + options + ["--expires", (Date() + 3600).rfc3339])
+            #expect(early.code == 1 && early.errors.contains(/--expires [-0-9]{10} [:0-9]{8} \+09:00 is/), "\(early)")
         }
     }
 
@@ -404,12 +467,12 @@ import Testing
             #expect(lines[4].hasPrefix("Android") && lines[4].hasSuffix("(drawn by the app, from custom_field)"))
             #expect(lines[5].hasPrefix("warning") && lines.count == 6, "\(shown.output)")
             let list = try await creator.run(["list"]).lines
-            #expect(list[0].hasSuffix("hash      message") && list[1].hasSuffix("  여름 세일: Half price until midnight"))
+            #expect(list[0].hasSuffix("hash") && list[2] == "  여름 세일: Half price until midnight", "\(list)")
             let key = try await OperatorKeyStore(pool: service.database.pool)
                 .create(name: "approver", scopes: [.approve, .read], expiresAt: nil)
             let approver = OperatorCommand("pushes", service.api.url, key: key)
             let asked = try await approver.runOnTerminal(["approve", id], columns: 200, input: "y\n")
-            let question = try #require(asked.output.firstRange(of: "Approve this push?")).lowerBound
+            let question = try #require(asked.output.firstRange(of: "Approve this push to 1 user?")).lowerBound
             for text in ["until midnight", "https://example.com/sale", "warning"] {
                 #expect(asked.output[..<question].contains(text), "\(asked.output)")
             }
@@ -435,12 +498,15 @@ import Testing
             #expect(declined.code == 1 && declined.output.contains("Send to 1 user of "), "\(declined)")
             #expect(declined.output.contains("여름 세일"))
             #expect(try await service.database.count("pushes") == 1)
-            let copy = try await pushes.run(["copy", id, "--name", "Again", "--watch", "--idempotency-key", "k"])
+            let unasked = try await pushes.run(["copy", id])
+            #expect(unasked.code == EX_USAGE && unasked.errors.contains("A copy needs --yes"), "\(unasked)")
+            #expect(try await service.database.count("pushes") == 1)
+            let again = ["copy", id, "--name", "Again", "--idempotency-key", "k", "--yes"]
+            let copy = try await pushes.run(again + ["--watch"])
             #expect(copy.code == 0 && copy.lines.last == "done 100% 1/1 users", "\(copy)")
             #expect(try await service.api.shown("/v1/pushes/\(copy.lines[0])")["name"] == "Again")
             #expect(service.kakao.sandbox.reached(marker: "m").times == 2)
-            let again = try await pushes.run(["copy", id, "--name", "Again", "--idempotency-key", "k"])
-            #expect(again.lines == [copy.lines[0]])
+            #expect(try await pushes.run(again).lines == [copy.lines[0]])
             #expect(try await pushes.run(["copy", id, "--watch", "--dry-run"]).code != 0)
         }
     }
@@ -531,6 +597,13 @@ import Testing
                 "send", "--user", "1", "--message", Self.message, "--at", "2025-03-30 03:30",
             ])
             #expect(past.code == 1 && past.errors.contains("PostgreSQL's clock says"), "\(past)")
+            #expect(past.errors.hasPrefix("push-server: --at 2025-03-30 03:30:00 +02:00 is more than"), "\(past)")
+            let utc = try await pushes.run([
+                "send", "--user", "1", "--message", Self.message, "--expires", "2025-03-30 03:30:00 +02:00", "--utc",
+            ])
+            #expect(utc.errors.hasPrefix("push-server: --expires 2025-03-30T01:30:00.000Z is past"), "\(utc)")
+            let unknown = try await pushes.run(["send", "--user", "1", "--message", Self.message, "--at", "soon"])
+            #expect(unknown.code == 1 && unknown.errors.hasPrefix("push-server: --at must be "), "\(unknown)")
             #expect(try await service.database.count("pushes") == 0)
         }
     }

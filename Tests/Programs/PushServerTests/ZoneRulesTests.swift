@@ -68,6 +68,26 @@ import Testing
         #expect((try? zone.date(time))?.rfc3339Seconds == expected)
     }
 
+    @Test(
+        "A time in the form in which commands show it is read",
+        arguments: [
+            ("2026-12-01 09:00:00 +09:00", "2026-12-01T09:00:00+09:00"),
+            ("2026-12-01 09:00 -03:30", "2026-12-01T09:00:00-03:30"), ("2026-12-01 09:00:00", nil),
+            ("2026-12-01 09:00:00 KST", nil), ("2026-12-01  +09:00", nil), ("2026-12-01 9:00 +09:00", nil),
+        ] as [(String, String?)]
+    )
+    func shownForm(text: String, expected: String?) {
+        #expect(ZoneRules.rfc3339(shown: text) == expected)
+    }
+
+    @Test("Times in a text of the server are shown as the clocks show them")
+    func textWithTimes() throws {
+        let text = "send_at 2026-07-01T22:30:15.789Z is past: 2026-07-01T22:30:16Z."
+        let times = ShownTimes.local(try Self.berlin())
+        #expect(times.shown(in: text) == "send_at 2026-07-02 00:30:15 +02:00 is past: 2026-07-02 00:30:16 +02:00.")
+        #expect(ShownTimes.utc.shown(in: text) == text)
+    }
+
     @Test("The refusal of a time says how the clocks change, or the times that can be meant")
     func refusals() throws {
         func failure(_ local: String) throws -> String {
@@ -117,7 +137,18 @@ import Testing
                 ["kind", "advertising"], ["time", "2026-12-01 09:00:00 +09:00 (Asia/Seoul), in 1 d 0 h"],
             ]
         )
+        dryRun["needs_approval"] = true
+        let approved = "2026-12-01 09:00:00 +09:00 (Asia/Seoul), in 1 d 0 h, if it is approved by then"
+        #expect(summary().last == ["time", approved])
+        dryRun["waits_until"] = "2026-12-01T23:00:00Z"
+        dryRun["needs_approval"] = false
+        let begin = "2026-12-02 08:00:00 +09:00 (Asia/Seoul), in 1 d 23 h, when the hours for advertising begin"
+        #expect(summary().last == ["time", begin])
+        dryRun["waits_until"] = .null
         push["send_at"] = "2026-11-29T23:55:00Z"
         #expect(summary().last == ["time", "now: 2026-11-30 08:55:00 +09:00 (Asia/Seoul) is past"])
+        push["send_at"] = nil
+        dryRun["needs_approval"] = true
+        #expect(summary().last == ["time", "once it is approved"])
     }
 }

@@ -47,13 +47,15 @@ struct ListOptions: ParsableArguments {
     ///   - head: The first row of the table.
     ///   - largestPage: The maximum number of items in a response.
     ///   - row: Returns the row of an item, in which times are as they are shown.
+    ///   - note: Returns a line below the row; `nil` for none.
     func write(
         _ path: String,
         _ filters: [ServerClient.Filter],
         of server: ServerClient,
         head: [String],
         largestPage: Int = ServerClient.largestPage,
-        row: (JSONValue) throws -> [String]
+        row: (JSONValue) throws -> [String],
+        note: (JSONValue) throws -> String? = { _ in nil }
     ) async throws {
         var rows = [head]
         let times = json ? .utc : try await server.times()
@@ -61,7 +63,10 @@ struct ListOptions: ParsableArguments {
             if json {
                 for item in items { Terminal.writeLine(item.description) }
             } else {
-                rows += try items.map { try row(times.shown($0)) }
+                for item in items.map(times.shown) {
+                    rows.append(try row(item))
+                    if let note = try note(item) { rows.append(["  \(note)"]) }
+                }
             }
         }
         if !json { Terminal.writeTable(rows) }

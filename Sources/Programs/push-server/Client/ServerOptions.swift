@@ -37,7 +37,11 @@ struct ServerOptions: ParsableArguments {
                 loop: loops.loops[0]
             )
             do {
-                try await body(server)
+                do {
+                    try await body(server)
+                } catch let failure as CallFailure {
+                    throw await server.explained(failure)
+                }
             } catch {
                 await server.shutdown()
                 throw error

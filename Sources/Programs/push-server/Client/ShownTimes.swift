@@ -39,6 +39,14 @@ enum ShownTimes: Equatable {
         return zone.text(date) ?? rfc3339
     }
 
+    /// Returns a time as it is shown.
+    func text(_ date: Date) -> String { text(date.rfc3339Seconds) }
+
+    /// Returns a text of the server with its times as they are shown.
+    func shown(in text: String) -> String {
+        text.replacing(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/) { self.text(String($0.output.0)) }
+    }
+
     /// Returns a time with the name of its zone, such as `2026-12-01 09:00:00 +09:00 (Asia/Seoul)`.
     func full(_ date: Date) -> String {
         guard case .local(let zone) = self, let text = zone.text(date) else { return date.rfc3339Seconds }
@@ -77,12 +85,27 @@ extension ServerClient {
 
     private func zone() async throws -> ZoneRules { try ZoneRules(try await get("/v1/time-zone")) }
 
+    /// Returns a failure of a call in the terms of the command: with the option that the operator gave instead of the field, and with
+    /// the times of the operators' clocks.
+    func explained(_ failure: CallFailure) async -> CallFailure {
+        guard let field = failure.field, ["send_at", "expires_at", "since", "until"].contains(field) else {
+            return failure
+        }
+        let times = (try? await timesOfQuestion()) ?? .utc
+        var text = times.shown(in: failure.description)
+        // The other two are words, too, and the names of their options.
+        if text.hasPrefix("\(field) "), !field.hasSuffix("_at") { text = "--\(text)" }
+        text = text.replacing("send_at", with: "--at").replacing("expires_at", with: "--expires")
+        return CallFailure(kind: failure.kind, description: text, field: field)
+    }
+
     /// Returns the time of an option by RFC 3339. A time without a zone, such as `2026-12-01 09:00`, is one of the server's time
-    /// zone. The server checks any other text.
+    /// zone; one with a difference from UTC may have the form in which commands show times. The server checks any other text.
     ///
     /// - Throws: ``CommandFailure`` for a time that the clocks of the zone do not show, or show twice; ``CallFailure``.
     func time(_ option: String?) async throws -> String? {
-        guard let option, let local = LocalTime(option) else { return option }
+        guard let option else { return nil }
+        guard let local = LocalTime(option) else { return ZoneRules.rfc3339(shown: option) ?? option }
         let zone: ZoneRules
         do {
             zone = try await self.zone()

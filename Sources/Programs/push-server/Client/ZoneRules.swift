@@ -60,6 +60,14 @@ struct ZoneRules: Equatable {
 
     // MARK: Reading
 
+    /// Returns a time in the form of ``text(_:)`` by RFC 3339, with or without seconds; `nil` for another text.
+    static func rfc3339(shown text: String) -> String? {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard parts.count == 3, !parts[1].isEmpty else { return nil }
+        let time = "\(parts[0])T\(parts[1])\(parts[1].utf8.count == 5 ? ":00" : "")\(parts[2])"
+        return Date(rfc3339: time) == nil ? nil : time
+    }
+
     /// Returns the time that the clocks of the zone show as `local`.
     ///
     /// - Throws: ``CommandFailure`` for a time that they do not show, or show twice, since clocks are changed then; and for one of

@@ -69,7 +69,7 @@ struct PushWatcher {
                     let now = ContinuousClock.now
                     awaySince = nil
                     if last == nil { push.warnings.forEach(Terminal.writeError) }
-                    meter.add(push.users.sent + push.users.failed + push.users.uncertain, at: now)
+                    meter.add(push.finishedUsers, at: now)
                     let progress = PushProgress(state: push.state, users: push.users, rate: meter.perSecond)
                     if isTerminal {
                         Terminal.redraw(progress.line(width: Terminal.columns - 1))

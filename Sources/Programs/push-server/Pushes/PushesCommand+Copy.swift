@@ -9,7 +9,8 @@ extension PushesCommand {
             abstract: "Send a push again, as a new one, and print its id.",
             discussion: """
                 The copy has the message, the audience and the limits of the push, and goes to the users whom the audience has now. It \
-                has none of the push's approval, times and idempotency key. On a terminal, it has to be confirmed.
+                has none of the push's approval, times and idempotency key. On a terminal, it has to be confirmed; elsewhere it needs \
+                --yes, since the command does not say to whom it goes.
                 """
         )
 
@@ -36,11 +37,11 @@ extension PushesCommand {
         @Flag(help: "Show the progress, as watch does.")
         var watch = false
 
-        @Flag(help: "Send without the confirmation that is asked for on a terminal.")
-        var yes = false
+        @OptionGroup var confirmation: ConfirmationOptions
 
         func validate() throws {
             guard !watch || !dryRun else { throw ValidationError("--watch cannot be combined with --dry-run.") }
+            if !dryRun { try confirmation.require(for: "A copy") }
         }
 
         func run(on server: ServerClient) async throws {
@@ -57,11 +58,9 @@ extension PushesCommand {
                 return try await server.create("\(push.path)/copy", body, idempotencyKey: key, timeout: timeout)
             }
             guard !dryRun else {
-                let shown = try await server.times().shown(try await copy(dryRun: true))
-                for line in DryRun.lines(shown) { Terminal.writeLine(line) }
-                return
+                return try await DryRun.write(try await copy(dryRun: true), of: request, server)
             }
-            if !yes, Terminal.isInteractive {
+            if confirmation.asks {
                 try await Send.confirm(request, try await copy(dryRun: true), server)
             }
             let answer: JSONValue

@@ -61,16 +61,14 @@ extension PushesCommand {
         @Flag(help: "Show the progress, as watch does.")
         var watch = false
 
-        @Flag(help: "Send without confirmation. Required for --everyone without a terminal.")
-        var yes = false
+        @OptionGroup var confirmation: ConfirmationOptions
 
         func validate() throws {
             guard !watch || !dryRun else { throw ValidationError("--watch cannot be combined with --dry-run.") }
             guard !includeUnknown || recipients.namesUsers else {
                 throw ValidationError("--include-unknown needs --user, --users-file or --audience.")
             }
-            guard recipients.everyone, !dryRun, !yes, !Terminal.isInteractive else { return }
-            throw ValidationError("--everyone needs --yes when there is no terminal for the confirmation.")
+            if recipients.everyone, !dryRun { try confirmation.require(for: "--everyone") }
         }
 
         func run(on server: ServerClient) async throws {
@@ -78,18 +76,18 @@ extension PushesCommand {
             let key = idempotency.key()
             let (audience, upload) = try recipients.audience(idempotencyKey: key)
             if let upload { try await upload.run(on: server) }
-            let answer: JSONValue
+            let (push, answer): (JSONObject, JSONValue)
             do {
                 let times = Times(sendAt: try await server.time(at), expiresAt: try await server.time(expires))
-                answer = try await send(request(message, to: audience, times), idempotencyKey: key, on: server)
+                push = request(message, to: audience, times)
+                answer = try await send(push, idempotencyKey: key, on: server)
             } catch {
                 await upload?.cleanUp(on: server)
                 throw error
             }
             await upload?.cleanUp(on: server)
             if dryRun {
-                let shown = try await server.times().shown(answer)
-                for line in DryRun.lines(shown) { Terminal.writeLine(line) }
+                try await DryRun.write(answer, of: push, server)
             } else {
                 try await Self.report(ShownPush(answer), watching: watch, server)
             }
@@ -132,7 +130,7 @@ extension PushesCommand {
             func create(_ push: JSONObject) async throws -> JSONValue {
                 try await server.create("/v1/pushes", push, idempotencyKey: key, timeout: ServerClient.longTimeout)
             }
-            if !dryRun, !yes, recipients.mayBeMany, Terminal.isInteractive {
+            if !dryRun, recipients.mayBeMany, confirmation.asks {
                 var preview = push
                 preview["dry_run"] = true
                 try await Self.confirm(push, try await create(preview), server)
@@ -162,6 +160,7 @@ extension PushesCommand {
         static func report(_ push: ShownPush, watching: Bool, _ server: ServerClient) async throws {
             Terminal.writeLine(push.id)
             if push.awaitsApproval { Terminal.writeError(push.approvalAdvice) }
+            try await server.reportWaiting(of: push)
             guard watching, let id = UUID(uuidString: push.id) else {
                 push.warnings.forEach(Terminal.writeError)
                 return
@@ -341,17 +340,24 @@ enum DryRun {
     ///   - json: The server's response.
     static func summary(of push: JSONObject, _ json: JSONValue, _ times: ShownTimes, now: Date) -> [[String]] {
         ShownPhones.rows(json) + ShownPhones.warnings(json)
-            + [
-                ["kind", json.printable("kind", orElse: "not given")],
-                ["time", time(push["send_at"]?.string, times, now)],
-            ]
+            + [["kind", kind(json)], ["time", time(of: push, json, times, now)]]
     }
 
-    private static func time(_ sendAt: String?, _ times: ShownTimes, _ now: Date) -> String {
-        guard let sendAt else { return "now" }
-        guard let date = Date(rfc3339: sendAt) else { return Text.printable(sendAt) }
-        guard date > now else { return "now: \(times.full(date)) is past" }
-        return "\(times.full(date)), in \(Text.duration(seconds: date.timeIntervalSince(now)))"
+    private static func kind(_ json: JSONValue) -> String { json.printable("kind", orElse: "not given") }
+
+    private static func time(of push: JSONObject, _ json: JSONValue, _ times: ShownTimes, _ now: Date) -> String {
+        let needsApproval = json["needs_approval"]?.bool == true
+        return SendingTime(sendAt: push["send_at"], waitsUntil: json["waits_until"], needsApproval: needsApproval)
+            .text(times, now: now)
+    }
+
+    /// Prints the result.
+    ///
+    /// - Parameters:
+    ///   - json: The server's response.
+    ///   - push: The body of the request.
+    static func write(_ json: JSONValue, of push: JSONObject, _ server: ServerClient) async throws {
+        for line in lines(of: push, json, try await server.times(), now: Date()) { Terminal.writeLine(line) }
     }
 
     /// Returns the question whether to send the push.
@@ -376,11 +382,14 @@ enum DryRun {
 
     /// Returns the lines to print.
     ///
-    /// - Parameter json: The server's response.
-    static func lines(_ json: JSONValue) -> [String] {
+    /// - Parameters:
+    ///   - push: The body of the request.
+    ///   - json: The server's response.
+    static func lines(of push: JSONObject, _ json: JSONValue, _ times: ShownTimes, now: Date) -> [String] {
         let total = json["users"]?["total"]?.integer ?? 0
         let skipped = json["users"]?["skipped"]?.integer ?? 0
         let excluded = json["users"]?["excluded"]?.integer ?? 0
+        let withoutConsent = json["users"]?["without_consent"]?.integer ?? 0
         let share = Text.percent(json["monthly_quota"]?["share"]?.number?.double ?? 0)
         var lines = [
             "users     \(Text.grouped(total)) (\(Text.grouped(skipped)) would be skipped)",
@@ -391,12 +400,16 @@ enum DryRun {
                 "waits for \(Text.printable(push.string ?? "")), not all of whose users are left out of these numbers"
             )
         }
+        if withoutConsent > 0 { lines.insert("consent   missing of \(Text.grouped(withoutConsent)) more", at: 1) }
         if excluded > 0 { lines.insert("left out  \(Text.grouped(excluded)) more", at: 1) }
         if json["needs_approval"]?.bool == true { lines.append("approval  needed, with another key") }
         if let seconds = json["duration_seconds"]?.number?.double {
             lines.append("duration  about \(Text.duration(seconds: seconds))")
         }
-        if let test = json["last_tested_at"]?.string { lines.append("tested    \(Text.printable(test))") }
+        if let test = times.shown(json)["last_tested_at"]?.string {
+            lines.append("tested    \(Text.printable(test))")
+        }
+        lines += ["kind      \(kind(json))", "time      \(time(of: push, json, times, now))"]
         lines += [""] + Text.table(ShownPhones.rows(json) + ShownPhones.warnings(json))
         for request in json["first_requests"]?.array ?? [] {
             lines += ["", "\(request.printable("method")) \(request.printable("url"))"]

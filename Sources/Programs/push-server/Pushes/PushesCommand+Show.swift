@@ -4,7 +4,10 @@ import Pushes
 
 extension PushesCommand {
     struct List: ServerCommand {
-        static let configuration = CommandConfiguration(abstract: "List pushes, newest first.")
+        static let configuration = CommandConfiguration(
+            abstract: "List pushes, newest first.",
+            discussion: "The line below a push has its name, its times if it has any, and the beginning of its message."
+        )
 
         /// The maximum number of pushes in a response. If each names as many users as it may, the response has at most
         /// ``JSONValue/maximumBytes``.
@@ -13,7 +16,7 @@ extension PushesCommand {
         @OptionGroup var options: ServerOptions
         @OptionGroup var list: ListOptions
 
-        @Option(help: "List only pushes in this state.")
+        @Option(help: "List only pushes in this state. With proposed, also halted pushes that wait for an approval.")
         var state: PushState?
 
         @Flag(help: "List only pushes that have not ended.")
@@ -41,9 +44,11 @@ extension PushesCommand {
                 "/v1/pushes",
                 filters,
                 of: server,
-                head: ["id", "state", "name", "sent/total", "created", "hash", "message"],
-                largestPage: Self.largestPage
-            ) { try ShownPush($0).row }
+                head: ShownPush.head,
+                largestPage: Self.largestPage,
+                row: { try ShownPush($0).row },
+                note: { try ShownPush($0).note }
+            )
         }
     }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Endpoints
+import EventLoop
 import FoundationEssentials
 import JSON
 import Pushes
@@ -40,22 +41,30 @@ struct PushesCommand: AsyncParsableCommand {
     struct Approve: ServerCommand {
         static let configuration = CommandConfiguration(
             abstract: "Approve a push that another key has created, so that it is sent.",
-            discussion: "The operator key needs the scope approve. On a terminal, the approval has to be confirmed."
+            discussion: """
+                The operator key needs the scope approve. On a terminal, the approval has to be confirmed; elsewhere it needs --yes.
+                """
         )
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
-        @Flag(help: "Approve without the confirmation that is asked for on a terminal.")
-        var yes = false
+        @OptionGroup var confirmation: ConfirmationOptions
+
+        func validate() throws { try confirmation.require(for: "An approval") }
 
         func run(on server: ServerClient) async throws {
-            if !yes, Terminal.isInteractive {
-                let answer = try await server.timesOfQuestion().shown(try await server.get(push.path))
-                for line in Text.table(try ShownPush(answer).details(answer)) { Terminal.writeError(line) }
-                try Terminal.confirm("Approve this push?", orPrint: "Nothing was done.")
+            if confirmation.asks {
+                let answer = try await server.get(push.path)
+                let times = try await server.timesOfQuestion()
+                let shown = times.shown(answer)
+                let push = try ShownPush(shown)
+                for line in Text.table(push.details(shown)) { Terminal.writeError(line) }
+                let question = push.approvalQuestion(answer, times, now: Date())
+                try Terminal.confirm(question, orPrint: "Nothing was done.")
             }
-            try await push.control("approve", server)
+            let approved = try await push.control("approve", server)
+            if !confirmation.asks { approved.warnings.forEach(Terminal.writeError) }
         }
     }
 
@@ -88,13 +97,55 @@ struct PushesCommand: AsyncParsableCommand {
     }
 
     struct Resume: ServerCommand {
-        static let configuration = CommandConfiguration(abstract: "Resume a paused or halted push.")
+        static let configuration = CommandConfiguration(
+            abstract: "Resume a paused or halted push.",
+            discussion: """
+                Waits up to 5 seconds for the first result, and prints the state. Exit code 2: the push was halted again.
+                """
+        )
+
+        /// The time to wait for the first result. Kakao usually answers within a second.
+        private static let patience = Duration.seconds(5)
+        private static let pollInterval = Duration.milliseconds(200)
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
         func run(on server: ServerClient) async throws {
-            try await push.control("resume", server)
+            let resumed = try ShownPush(try await server.post("\(push.path)/resume"))
+            let shown = try await firstResult(after: resumed, server)
+            Terminal.writeLine(shown.state.rawValue)
+            if shown.state == .halted {
+                Terminal.writeError("The push was halted again: \(shown.reason ?? "the reason is unknown")")
+                throw ExitCode(2)
+            }
+            try await server.reportWaiting(of: shown)
+            if shown.isBeingSent, shown.waitsUntil == nil, shown.finishedUsers == resumed.finishedUsers {
+                Terminal.writeError(
+                    """
+                    No result is known yet. push-server pushes watch \(shown.id) shows what follows, push-server status whether the \
+                    sender sends.
+                    """
+                )
+            }
+        }
+
+        /// Returns the push once the outcome of a user is known, or its state is another one, or after some time.
+        private func firstResult(after resumed: ShownPush, _ server: ServerClient) async throws -> ShownPush {
+            var shown = resumed
+            let end = ContinuousClock.now + Self.patience
+            while shown.isBeingSent, shown.waitsUntil == nil, shown.finishedUsers == resumed.finishedUsers,
+                ContinuousClock.now < end
+            {
+                try await server.loop.sleep(for: Self.pollInterval)
+                do {
+                    shown = try ShownPush(try await server.get(push.path))
+                } catch let failure as CallFailure where failure.kind == .refused {
+                    // The key may resume pushes, and not read them.
+                    return shown
+                }
+            }
+            return shown
         }
     }
 
@@ -104,11 +155,10 @@ struct PushesCommand: AsyncParsableCommand {
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
-        @Flag(help: "Cancel without the confirmation that is asked for on a terminal.")
-        var yes = false
+        @OptionGroup var confirmation: ConfirmationOptions
 
         func run(on server: ServerClient) async throws {
-            if !yes, Terminal.isInteractive {
+            if confirmation.asks {
                 try Terminal.confirm("Cancel this push for good?", orPrint: "Nothing was done.")
             }
             try await push.control("cancel", server)
@@ -124,7 +174,19 @@ struct PushesCommand: AsyncParsableCommand {
         @Flag(help: "Also retry uncertain batches. Their users may receive the push twice.")
         var uncertain = false
 
+        @OptionGroup var confirmation: ConfirmationOptions
+
+        func validate() throws {
+            if uncertain { try confirmation.require(for: "--uncertain") }
+        }
+
         func run(on server: ServerClient) async throws {
+            if uncertain, confirmation.asks {
+                try Terminal.confirm(
+                    "Send again to the users of uncertain batches, who may receive the push twice?",
+                    orPrint: "Nothing was sent."
+                )
+            }
             try await push.control("retry", server, uncertain ? ["uncertain": true] : nil)
         }
     }
@@ -137,14 +199,16 @@ struct PushArgument: ParsableArguments {
 
     var path: String { "/v1/pushes/\(id.lowercased)" }
 
-    /// Performs an operation on the push and prints its new state.
+    /// Performs an operation on the push, prints its new state, and returns the push.
     ///
     /// - Parameters:
     ///   - control: The last component of the path, such as `pause`.
     ///   - body: A JSON object; `nil` for none.
-    func control(_ control: String, _ server: ServerClient, _ body: JSONObject? = nil) async throws {
+    @discardableResult
+    func control(_ control: String, _ server: ServerClient, _ body: JSONObject? = nil) async throws -> ShownPush {
         let push = try ShownPush(try await server.post("\(path)/\(control)", body))
         Terminal.writeLine(push.state.rawValue)
+        return push
     }
 
     /// Returns the id of a push.

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import JSON
 import Pushes
 
@@ -14,7 +15,12 @@ struct ShownPush: Equatable {
     let awaitsApproval: Bool
     let users: PushCounts
     let batches: PushCounts
+    /// `advertising` or `informational`; `nil` if the request did not say.
+    let kind: String?
     let createdAt: String
+    let sendAt: String?
+    /// When the hours for advertising begin that it waits for.
+    let waitsUntil: String?
     /// The beginning of what a phone shows.
     let firstWords: String
     /// The first digits of the message's SHA-256, enough to see which pushes have the same message.
@@ -36,7 +42,10 @@ struct ShownPush: Equatable {
         name = json["name"]?.string.map(Text.printable)
         reason = json["reason"]?.string.map(Text.printable)
         awaitsApproval = json["awaits_approval"]?.bool ?? false
+        kind = json["kind"]?.string.map(Text.printable)
         createdAt = json.printable("created_at")
+        sendAt = json["send_at"]?.string.map(Text.printable)
+        waitsUntil = json["waits_until"]?.string.map(Text.printable)
         firstWords = json.printable("first_words")
         digest = String(json.printable("message_sha256").prefix(8))
         warnings = ShownPhones.warnings(json).map { $0.joined(separator: ": ") }
@@ -57,6 +66,11 @@ struct ShownPush: Equatable {
         )
     }
 
+    var isBeingSent: Bool { state == .preparing || state == .sending }
+
+    /// The users whose outcome is known.
+    var finishedUsers: Int64 { users.sent + users.failed + users.uncertain }
+
     // MARK: Showing
 
     /// Instructions for a push that waits for an approval.
@@ -67,9 +81,33 @@ struct ShownPush: Equatable {
         """
     }
 
-    /// The push as a row of the table that `list` prints.
+    /// The first row of the table that `list` prints.
+    static let head = ["id", "state", "kind", "sent/total", "created", "hash"]
+
+    /// The push as a row of that table.
     var row: [String] {
-        [id, state.rawValue, name ?? "", "\(users.sent)/\(users.total)", createdAt, digest, firstWords]
+        [id, state.rawValue, kind ?? "", "\(users.sent)/\(users.total)", createdAt, digest]
+    }
+
+    /// The line below its row; `nil` if there is nothing to say.
+    var note: String? {
+        let times = [sendAt.map { "at \($0)" }, waitsUntil.map { "waits until \($0)" }]
+        let words = [name.map { "\"\($0)\"" }] + times + [firstWords.isEmpty ? nil : firstWords]
+        let line = words.compactMap(\.self).joined(separator: ", ")
+        return line.isEmpty ? nil : line
+    }
+
+    /// Returns the question whether to approve the push.
+    ///
+    /// - Parameter json: The JSON of the server that the push was parsed from.
+    func approvalQuestion(_ json: JSONValue, _ times: ShownTimes, now: Date) -> String {
+        let time = SendingTime(sendAt: json["send_at"], waitsUntil: json["waits_until"], needsApproval: false)
+        // A push that has grown is prepared.
+        let count = state == .proposed ? json["counted_users"]?.integer ?? 0 : users.total - users.skipped
+        return """
+            Kind: \(kind ?? "not given"). Time: \(time.text(times, now: now)). \
+            Approve this push to \(Text.grouped(count)) user\(count == 1 ? "" : "s")?
+            """
     }
 
     /// Returns the rows that `show` prints, one for each property.
@@ -78,6 +116,7 @@ struct ShownPush: Equatable {
     func details(_ json: JSONValue) -> [[String]] {
         var rows = [["id", id], ["state", state.rawValue]]
         if let name { rows.append(["name", name]) }
+        rows.append(["kind", kind ?? "not given"])
         rows += json.printableRows(["created_by", "approved_by", "stopped_by"])
         if let reason { rows.append(["reason", reason]) }
         rows.append(["audience", Self.audience(json["audience"])])
@@ -88,8 +127,8 @@ struct ShownPush: Equatable {
         }
         for push in json["waits_for"]?.array ?? [] { rows.append(["waits_for", Text.printable(push.string ?? "")]) }
         rows += json.printableRows([
-            "delivery", "send_at", "expires_at", "created_at", "approved_at", "started_at", "finished_at",
-            "estimated_end", "last_tested_at",
+            "delivery", "send_at", "waits_until", "expires_at", "created_at", "approved_at", "started_at",
+            "finished_at", "estimated_end", "last_tested_at",
         ])
         if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
         rows.append(["users", Self.list(users)])
