@@ -43,6 +43,7 @@ struct ServingService: Service {
         if let operators = http.operators {
             addresses["operator_address"] = "\(settings.operatorHost ?? settings.http.host):\(operators.port)"
         }
+        if let secure = http.secure { addresses["https_address"] = "\(settings.http.host):\(secure.port)" }
         logger.notice("Listening", metadata: addresses)
         if let problem = KakaoSettings.problem(ofKey: settings.kakao.adminKey.revealed) {
             logger.warning(
