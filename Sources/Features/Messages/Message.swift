@@ -54,6 +54,14 @@ enum ReceiverState: String, Sendable, CaseIterable {
     case uncertain
     /// The message was canceled or expired before.
     case skipped
+
+    /// Whether nothing more happens to the receiver.
+    var isFinal: Bool {
+        switch self {
+        case .pending, .sending, .waiting: false
+        case .sent, .failed, .uncertain, .skipped: true
+        }
+    }
 }
 
 extension Kind where Value == ReceiverState {

@@ -69,23 +69,31 @@ package struct MessageFeature: Feature {
         let loop = server.background
         let kakao = loop.kakao(.background)
         let tokens = accounts.tokens(loop)
-        let store = MessageStore(pool: loop.pool, quotas: settings.quotas)
-        let sender = MessageSender(
-            store: store,
-            courier: MessageCourier(kakao: kakao, tokens: tokens, images: sharing.imageReferences(loop)),
-            friends: FriendsLists(pool: loop.pool, kakao: kakao, tokens: tokens),
-            availability: server.availability,
-            requestsPerSecond: settings.requestsPerSecond,
+        let sender = QueueRunner(
+            MessageWork(
+                messages: MessageStore(pool: loop.pool, quotas: settings.quotas),
+                courier: MessageCourier(kakao: kakao, tokens: tokens, images: sharing.imageReferences(loop)),
+                availability: server.availability,
+                notices: notices,
+                receivers: receivers.on(loop.loop)
+            ),
+            MessageSchedule(requestsPerSecond: settings.requestsPerSecond),
+            signal: notices.signal,
             commits: server.lostCommits,
             stateDirectory: server.stateDirectory,
             intervals: settings.intervals,
-            notices: notices,
-            receivers: receivers.on(loop.loop),
             progress: progress,
             logger: server.logger
         )
-        server.lostCommits.register("receivers") { try await sender.restoreReceivers($0) }
-        return [sender, notices.servers.worker(logger: server.logger)]
+        server.lostCommits.register("receivers") { try await sender.restore($0) }
+        let resolver = MessageResolver(
+            pool: loop.pool,
+            friends: FriendsLists(pool: loop.pool, kakao: kakao, tokens: tokens),
+            notices: notices,
+            receivers: receivers.on(loop.loop),
+            logger: server.logger
+        )
+        return [sender, resolver.worker(), notices.servers.worker(logger: server.logger)]
     }
 
     package var retentions: [Retention] {

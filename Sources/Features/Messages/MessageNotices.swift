@@ -7,6 +7,8 @@ import Runtime
 final class MessageNotices: Sendable {
     /// Wakes the sender.
     let signal: Signal
+    /// Wakes the worker that resolves receivers.
+    let resolving: Signal
     let servers: ServerNotices
     /// The source of webhooks about messages.
     let webhooks = MessageWebhooks.source()
@@ -17,10 +19,17 @@ final class MessageNotices: Sendable {
         let hasChange = Locked(false)
         self.signal = signal
         self.hasChange = hasChange
+        resolving = Signal(loop: pool.loop)
         servers = ServerNotices(channel: "kakao_message_work", pool: pool) {
             hasChange.withLock { $0 = true }
             signal.send()
         }
+    }
+
+    /// Wakes this server's sender: there is something to send.
+    func changed() {
+        hasChange.withLock { $0 = true }
+        signal.send()
     }
 
     /// Returns whether there was a notification since the last call.

@@ -18,5 +18,8 @@ struct BatchClaim: Sendable {
     /// batch gets its own row when anything but its first attempt or its success is stored.
     var shared: Range<Int32>?
 
+    /// Whether Kakao has rejected several batches of the push in a row, as of the result of this one.
+    var isRejectedRepeatedly = false
+
     var id: ClaimID { ClaimID(ownerID: pushID, number: number, claims: claims) }
 }

@@ -42,7 +42,7 @@ final class BatchStore: Sendable {
         /// The time until the hours for advertising end, for each push that is advertising.
         var hoursLeft: [UUID: Duration] = [:]
         /// The pushes that were not known.
-        var new: [Active] = []
+        var new: [(push: Active, message: EncodedPushMessage)] = []
         /// The pushes of which more batches are being prepared.
         var unprepared: Set<UUID> = []
         /// The time until the next scheduled push; `nil` if it is not within seconds.
@@ -51,8 +51,13 @@ final class BatchStore: Sendable {
 
     /// Returns the pushes that have batches to send, now or within seconds.
     ///
-    /// - Parameter known: Pushes whose messages are not read again.
-    func active(besides known: [UUID]) async throws -> ActivePushes {
+    /// - Parameters:
+    ///   - known: Pushes whose messages are not read again.
+    ///   - encode: Encodes the message of a new push.
+    func active(
+        besides known: [UUID],
+        encode: (PushMessage) -> EncodedPushMessage
+    ) async throws -> ActivePushes {
         var active = ActivePushes()
         for push in try await pool.read(ListActivePushes(known: known, hours: settings.hours)) {
             if let startsIn = push.startsIn, startsIn > 0 {
@@ -62,7 +67,7 @@ final class BatchStore: Sendable {
             active.timeLeft[push.id] = .some(push.expiresIn.map { .seconds($0) })
             active.hoursLeft[push.id] = push.hoursEndIn.map { .seconds($0) }
             if !push.isPrepared { active.unprepared.insert(push.id) }
-            if let new = push.new { active.new.append(new) }
+            if let new = push.new { active.new.append((new, encode(new.message))) }
         }
         return active
     }

@@ -83,24 +83,31 @@ package struct PushFeature: Feature {
 
     package func makeServices() -> [any Service] {
         let (sending, background) = (server.sending, server.background)
-        let sender = BatchSender(
-            loop: sending.loop,
-            store: BatchStore(pool: sending.pool, present),
-            kakao: sending.kakao(.pushes),
-            version: server.kakao.pushVersion,
-            availability: server.availability,
-            returnURL: { [server] in server.returnURL.withLock { $0 } },
-            maxRequestsInFlight: server.kakao.maximumConcurrentRequests,
-            requestsPerSecond: { [server] in server.kakao.requestsPerSecond },
+        let sender = QueueRunner(
+            PushWork(
+                batches: BatchStore(pool: sending.pool, present),
+                kakao: sending.kakao(.pushes),
+                version: server.kakao.pushVersion,
+                availability: server.availability,
+                returnURL: { [server] in server.returnURL.withLock { $0 } },
+                requestsPerSecond: { [server] in server.kakao.requestsPerSecond },
+                intervals: settings.intervals,
+                notices: notices,
+                users: users.on(sending.loop),
+                logger: server.logger
+            ),
+            PushSchedule(
+                maxRequestsInFlight: server.kakao.maximumConcurrentRequests,
+                intervals: settings.intervals
+            ),
+            signal: notices.sending,
             commits: server.lostCommits,
             stateDirectory: server.stateDirectory,
             intervals: settings.intervals,
-            notices: notices,
-            users: users.on(sending.loop),
             progress: progress,
             logger: server.logger
         )
-        server.lostCommits.register("batches") { try await sender.restoreBatches($0) }
+        server.lostCommits.register("batches") { try await sender.restore($0) }
         let preparer = PushPreparer(
             store: PreparationStore(pool: background.pool, settings: present),
             notices: notices,

@@ -169,7 +169,7 @@ import Testing
                 service.log.lines.contains { $0.message.hasPrefix("Lease lost") }
             }
             let line = service.log.lines.first { $0.message.hasPrefix("Lease lost") }
-            let unsent = try #require(line?.metadata["unsent_batches"].flatMap { Int($0) })
+            let unsent = try #require(line?.metadata["unsent"].flatMap { Int($0) })
             #expect(reached.users == 3000 - 100 * unsent)
             #expect(try await service.database.count("work_leases WHERE id = '\(lease)'") == 0)
         }

@@ -248,6 +248,11 @@ struct ClaimedBatches: Sendable {
     /// The pushes that may have more batches, because a claim ends with a part.
     private(set) var cutShort: Set<UUID> = []
 
+    init(_ batches: [BatchClaim]) {
+        isLeaseValid = true
+        self.batches = batches
+    }
+
     fileprivate init(_ rows: [ClaimBatches.Row], lease: UUID) {
         isLeaseValid = !rows.isEmpty
         for (pushID, number, userIDs, attempts, claims, origin, partUsers, idBytes, batchUsers) in rows {

@@ -2,23 +2,23 @@ import FoundationEssentials
 import Postgres
 
 extension BatchStore {
-    /// Halts a push until an operator resumes it, because of Kakao's response to a batch. Returns whether it was being
-    /// sent.
-    func halt(_ claim: BatchClaim, reason: String) async throws -> Bool {
-        try await pool.write(HaltPush(claim: claim, reason: reason)) > 0
+    /// Halts a push until an operator resumes it, because of Kakao's response to a batch. Returns the push's name, which may be empty, if
+    /// it was being sent.
+    func halt(_ claim: BatchClaim, reason: String) async throws -> String? {
+        try await pool.write(HaltPush(claim: claim, reason: reason)).first
     }
 
-    /// Stores that Kakao rejected a batch of one user, and halts the push if the message is invalid. Returns whether it
-    /// was halted.
+    /// Stores that Kakao rejected a batch of one user, and halts the push if the message is invalid. Returns the push's name, which may
+    /// be empty, if it was halted.
     ///
     /// Both happen in one transaction, so that no server claims batches in between. The transaction locks the push, so
     /// that the later one of two transactions that store the last two users sees both.
-    func recordRejection(_ result: BatchResult, of claim: BatchClaim, reason: String) async throws -> Bool {
+    func recordRejection(_ result: BatchResult, of claim: BatchClaim, reason: String) async throws -> String? {
         let record = RecordBatchResults(items: [RecordBatchResults.Item(claim: claim, result: result)], slot: slot)
         return try await pool.withTransaction { transaction in
             try await transaction.query(LockPush(id: claim.pushID))
             try await transaction.query(record)
-            return try await transaction.query(HaltRejectedPush(id: claim.pushID, reason: reason)) > 0
+            return try await transaction.query(HaltRejectedPush(id: claim.pushID, reason: reason)).first
         }
     }
 }
@@ -40,6 +40,7 @@ struct HaltPush: PostgresStatement {
                     AND lease = $3
                     AND claims = $4
             )
+        RETURNING COALESCE(name, '')
         """
 
     let claim: BatchClaim
@@ -51,6 +52,7 @@ struct HaltPush: PostgresStatement {
             .states(before: .halt),
         ]
     }
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }
 
 /// Halts a push that cannot be prepared.
@@ -113,10 +115,12 @@ struct HaltRejectedPush: PostgresStatement {
                             > (SELECT COALESCE(sum(users), 0) FROM push_counts WHERE push_id = $1)
                     )
             )
+        RETURNING COALESCE(name, '')
         """
 
     let id: UUID
     let reason: String
 
     var parameters: [PostgresValue] { [.uuid(id), .text(reason), .states(before: .halt)] }
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }

@@ -25,8 +25,7 @@ package struct ClaimID: Hashable, Sendable {
 /// the results that it has to store.
 ///
 /// It keeps the work that the server tracks consistent with the work that is open under its lease in the database, even
-/// if responses are lost. The feature claims, carries out and records the work; `BatchSender` is an example. It belongs
-/// to the feature's actor, whose event loop is `loop`.
+/// if responses are lost. It belongs to an actor, as a ``QueueRunner``, whose event loop is `loop`.
 package final class WorkQueue {
     /// A change of the lease.
     package enum LeaseChange: Sendable {
@@ -57,7 +56,7 @@ package final class WorkQueue {
     private var tracked: Set<ClaimID> = []
     /// Whether a claim whose response was lost may have been committed: nothing more is claimed until the open work is
     /// reconciled.
-    private var hasLostClaim = false
+    private(set) var hasLostClaim = false
     /// Whether the process is ending: results that cannot be stored at once are left to the server that reclaims the
     /// work.
     private var isProcessEnding = false

@@ -39,11 +39,11 @@ final class OutgoingPush {
     /// The batches that Kakao has rejected (-2), in whole or in part, since it last accepted a request.
     private var rejectedBatches: Set<Int32> = []
     /// The number of batches that were to be split.
-    var splits = 0
+    private var splits = 0
     /// The value of `splits` when batches were last claimed.
-    var splitsAtClaim = 0
+    private var splitsAtClaim = 0
     /// The number of batches to be split whose halves are not stored yet.
-    var unsplit = 0
+    private var unsplit = 0
 
     init(_ push: BatchStore.Active, message: EncodedPushMessage) {
         self.push = push
@@ -61,6 +61,25 @@ final class OutgoingPush {
         if !isRejectedRepeatedly { rejectedBatches.insert(claim.origin ?? claim.number) }
     }
 
+    /// Records that Kakao has rejected a batch, whose halves are sent on their own.
+    func recordSplit(of claim: BatchClaim) {
+        recordRejection(of: claim)
+        splits += 1
+        unsplit += 1
+    }
+
+    /// Records that the halves of a batch are stored.
+    func recordHalves() {
+        unsplit -= 1
+        idleUntil = 0
+    }
+
+    /// Records that batches are about to be claimed.
+    func beginClaim() { splitsAtClaim = splits }
+
+    /// Whether the message was rejected while batches were being claimed.
+    var isRejectedSinceClaim: Bool { splits != splitsAtClaim && isMessageInDoubt }
+
     /// Whether Kakao has rejected several batches in a row.
     var isRejectedRepeatedly: Bool { rejectedBatches.count >= Self.rejectionsInDoubt }
 
@@ -71,10 +90,10 @@ final class OutgoingPush {
     /// until the message is known to be valid.
     var isHeld: Bool { unsplit > 0 && isMessageInDoubt }
 
-    func isExpired(at now: UInt64) -> Bool { expiry.map { now >= $0 } ?? false }
+    /// Whether nothing of it is claimed or sent any more.
+    func isOver(at now: UInt64) -> Bool { isExpired(at: now) || hoursEnd.map { now >= $0 } ?? false }
 
-    /// Whether the hours for advertising have ended.
-    func isOutsideHours(at now: UInt64) -> Bool { hoursEnd.map { now >= $0 } ?? false }
+    func isExpired(at now: UInt64) -> Bool { expiry.map { now >= $0 } ?? false }
 
     /// Records that a batch may be retried at `time`.
     func recordRetry(at time: UInt64) {
