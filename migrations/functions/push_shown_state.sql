@@ -1,5 +1,7 @@
 -- Returns the state of a push as operators see it: advertising that waits for its hours is not being prepared, but scheduled for
 -- them.
+--
+-- It names no table, so it needs no fixed search_path. With one, it would not be inlined.
 CREATE OR REPLACE FUNCTION push_shown_state(
     state               text,
     kind                text,

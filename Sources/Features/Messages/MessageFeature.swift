@@ -93,7 +93,7 @@ package struct MessageFeature: Feature {
             receivers: receivers.on(loop.loop),
             logger: server.logger
         )
-        return [sender, resolver.worker(), notices.servers.worker(logger: server.logger)]
+        return [sender, resolver, notices.servers.worker(logger: server.logger)]
     }
 
     package var retentions: [Retention] {

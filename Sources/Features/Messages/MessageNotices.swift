@@ -1,4 +1,5 @@
 import EventLoop
+import FoundationEssentials
 import Locking
 import Postgres
 import Runtime
@@ -12,31 +13,42 @@ final class MessageNotices: Sendable {
     let servers: ServerNotices
     /// The source of webhooks about messages.
     let webhooks = MessageWebhooks.source()
-    private let hasChange: Locked<Bool>
+    private let changes: Locked<Changes>
+
+    /// The changes since the sender last drained them.
+    struct Changes: Sendable {
+        /// Whether there may be something to send.
+        var hasChange = false
+        /// The messages whose receivers were resolved, some of whom may have failed.
+        var resolved: Set<UUID> = []
+    }
 
     init(pool: PostgresPool) {
         let signal = Signal(loop: pool.loop)
-        let hasChange = Locked(false)
+        let changes = Locked(Changes())
         self.signal = signal
-        self.hasChange = hasChange
+        self.changes = changes
         resolving = Signal(loop: pool.loop)
         servers = ServerNotices(channel: "kakao_message_work", pool: pool) {
-            hasChange.withLock { $0 = true }
+            changes.withLock { $0.hasChange = true }
             signal.send()
         }
     }
 
-    /// Wakes this server's sender: there is something to send.
-    func changed() {
-        hasChange.withLock { $0 = true }
+    /// Notifies this server's sender that the receivers of a message were resolved.
+    func resolved(_ id: UUID) {
+        changes.withLock { changes in
+            changes.hasChange = true
+            changes.resolved.insert(id)
+        }
         signal.send()
     }
 
-    /// Returns whether there was a notification since the last call.
-    func drainNotifications() -> Bool {
-        hasChange.withLock { hasChange in
-            defer { hasChange = false }
-            return hasChange
+    /// Returns the changes since the last call.
+    func drainChanges() -> Changes {
+        changes.withLock { changes in
+            defer { changes = Changes() }
+            return changes
         }
     }
 }

@@ -4,59 +4,89 @@ import FoundationEssentials
 import Logging
 import Postgres
 import Runtime
+import ServiceLifecycle
 
-/// Finds the uuids of receivers whom a request named by user id, in the friends lists of the senders.
-struct MessageResolver: Sendable {
+/// Finds the uuids of receivers whom a request named by user id, in the friends lists of the senders, a few lists at a time.
+actor MessageResolver: Service {
     /// The maximum number of friends lists that are read at a time.
     private static let maximumLists = 4
     /// The delay after PostgreSQL could not be reached.
     private static let retryDelay = Duration.seconds(1)
 
-    let pool: PostgresPool
-    let friends: FriendsLists
-    let notices: MessageNotices
-    /// The receivers by final state.
-    let receivers: LoopCounts<ReceiverState>.Own
-    let logger: Logger
+    nonisolated let unownedExecutor: UnownedSerialExecutor
+    private let loop: EventLoop
+    private let pool: PostgresPool
+    private let friends: FriendsLists
+    private let notices: MessageNotices
+    private let receivers: LoopCounts<ReceiverState>.Own
+    private let logger: Logger
 
-    /// Returns the worker that resolves receivers when ``MessageNotices/resolving`` wakes it.
-    func worker() -> BackgroundWorker {
-        BackgroundWorker(
-            "resolve-receivers",
-            on: pool.loop,
-            every: .seconds(3600),
-            signal: notices.resolving,
-            retryAfter: Self.retryDelay,
-            pace: nil,
-            failure: "Receivers not resolved",
-            logger: logger
-        ) { _ in
-            try await resolveNext() > 0 ? .zero : nil
+    private var reading = 0
+    private var isStopping = false
+
+    /// - Parameter receivers: The receivers by final state.
+    init(
+        pool: PostgresPool,
+        friends: FriendsLists,
+        notices: MessageNotices,
+        receivers: LoopCounts<ReceiverState>.Own,
+        logger: Logger
+    ) {
+        loop = pool.loop
+        unownedExecutor = loop.asUnownedSerialExecutor()
+        self.pool = pool
+        self.friends = friends
+        self.notices = notices
+        self.receivers = receivers
+        self.logger = logger
+    }
+
+    /// Resolves receivers when ``MessageNotices/resolving`` wakes it, until the server shuts down and the lists in progress are read.
+    func run() async {
+        await withGracefulShutdownHandler {
+            await withDiscardingTaskGroup { group in
+                while !isStopping, !Task.isCancelled {
+                    let (messages, wait) = await claim()
+                    for message in messages {
+                        group.addTask(executorPreference: loop) { await self.resolve(message) }
+                    }
+                    await notices.resolving.wait(atMost: wait)
+                }
+            }
+        } onGracefulShutdown: {
+            self.loop.execute { self.assumeIsolated { $0.stop() } }
         }
     }
 
-    /// Resolves the receivers of some messages. Returns the number of messages.
-    private func resolveNext() async throws -> Int {
-        let messages: [UnresolvedMessage] = try await pool.write(ClaimResolutions(limit: Self.maximumLists))
-        await withTaskGroup { group in
-            for message in messages {
-                group.addTask(executorPreference: pool.loop) { await resolve(message) }
-            }
+    private func stop() {
+        isStopping = true
+        notices.resolving.send()
+    }
+
+    /// Claims messages to resolve. Returns them, and the time after which to look again.
+    private func claim() async -> (messages: [UnresolvedMessage], wait: Duration) {
+        let limit = Self.maximumLists - reading
+        // The end of a list leads here again.
+        guard limit > 0 else { return ([], .seconds(3600)) }
+        do {
+            let messages: [UnresolvedMessage] = try await pool.write(ClaimResolutions(limit: limit))
+            reading += messages.count
+            return (messages, .seconds(3600))
+        } catch {
+            logger.debug("Receivers not resolved", metadata: ["error": "\(String(reflecting: error))"])
+            return ([], Self.retryDelay)
         }
-        return messages.count
     }
 
     private func resolve(_ message: UnresolvedMessage) async {
         do {
             let failed = try await friends.resolve(message)
-            if failed > 0 {
-                receivers.add(failed, to: .failed)
-                _ = try await pool.write(FinishMessages(ids: [message.id])) as [UUID]
-                notices.webhooks.changed()
-            }
-            notices.changed()
+            if failed > 0 { receivers.add(failed, to: .failed) }
+            notices.resolved(message.id)
         } catch {
             logger.debug("Friends not read", metadata: ["message": "\(message.id.lowercased)", "error": "\(error)"])
         }
+        reading -= 1
+        notices.resolving.send()
     }
 }

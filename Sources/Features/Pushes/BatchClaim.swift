@@ -18,6 +18,8 @@ struct BatchClaim: Sendable {
     /// batch gets its own row when anything but its first attempt or its success is stored.
     var shared: Range<Int32>?
 
+    /// Whether its result counts as one of the push that are not stored.
+    var isCounted = false
     /// Whether Kakao has rejected several batches of the push in a row, as of the result of this one.
     var isRejectedRepeatedly = false
 

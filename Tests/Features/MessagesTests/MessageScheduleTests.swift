@@ -14,7 +14,7 @@ import Testing
         #expect(schedule.nextOrder(at(0)) == 16)
         schedule.claimed(ClaimedReceivers([]), by: 16, at(0))
         #expect(schedule.nextOrder(at(1000)) == nil)
-        schedule.noticed(true, at(1000))
+        schedule.noticed(MessageNotices.Changes(hasChange: true), at(1000))
         #expect(schedule.nextOrder(at(1000)) == 16)
     }
 
@@ -35,7 +35,7 @@ import Testing
     @Test("At most 16 requests are in flight, and no more begin than the rate allows")
     mutating func limits() {
         schedule = MessageSchedule(requestsPerSecond: 10)
-        while schedule.nextChore(at(0)) != nil {}
+        while chore(at(0)) != nil {}
         claim(10)
         #expect(schedule.nextOrder(at(0)) == nil)
         #expect(schedule.popReady(at(0, inFlight: 16), { true }) == nil)
@@ -71,16 +71,16 @@ import Testing
         let nextBatch = schedule.popReady(at(0), { true })
         let batch = try #require(nextBatch)
         schedule.ended(batch, Self.results(batch, .sent), at(5))
-        _ = schedule.nextChore(at(5, pendingWrites: 1))
-        #expect(schedule.nextChore(at(5, pendingWrites: 1)) == nil)
+        _ = chore(at(5, pendingWrites: 1))
+        #expect(chore(at(5, pendingWrites: 1)) == nil)
         schedule.recorded(QueueResult(batch.receivers[0], .sent), at(6))
-        let nextChore = schedule.nextChore(at(6))
-        let chore = try #require(nextChore)
-        guard case .finish(let ids) = chore else { throw Unexpected() }
+        let next = chore(at(6))
+        let finish = try #require(next)
+        guard case .finish(let ids) = finish else { throw Unexpected() }
         #expect(ids == [batch.message.id])
-        #expect(schedule.nextChore(at(6)) == nil)
-        schedule.failed(chore)
-        #expect(schedule.nextChore(at(7)) != nil)
+        #expect(chore(at(6)) == nil)
+        schedule.failed(finish)
+        #expect(chore(at(7)) != nil)
     }
 
     @Test("A receiver that waits is claimed when it is due, counted from its commit")
@@ -107,7 +107,7 @@ import Testing
 
     @Test("An idle server does not wake up by itself")
     mutating func idle() {
-        while schedule.nextChore(at(0)) != nil {}
+        while chore(at(0)) != nil {}
         _ = schedule.nextOrder(at(0))
         #expect(schedule.nextPass(at(0)) == .max)
         schedule.leaseRenewed(hasWork: false, at(5000))
@@ -119,6 +119,11 @@ import Testing
     // MARK: Support
 
     private struct Unexpected: Error {}
+
+    /// Returns the next chore of either phase.
+    private mutating func chore(_ load: QueueLoad) -> MessageSchedule.Chore? {
+        schedule.nextChore(.beforeClaims, load) ?? schedule.nextChore(.afterClaims, load)
+    }
 
     private func at(
         _ now: UInt64,

@@ -83,15 +83,15 @@ import Testing
     @Test("Batches of an unknown push, a change, or work seen at a renewal make the server read the pushes")
     mutating func refresh() {
         begin([])
-        #expect(schedule.nextChore(at(0)) == nil)
+        #expect(chore(at(0)) == nil)
         schedule.noticed(PushSchedule.Notices(changes: PushNotices.Changes(batches: [UUID(): false])), at(1))
-        #expect(isRefresh(schedule.nextChore(at(1))))
+        #expect(isRefresh(chore(at(1))))
         schedule.noticed(PushSchedule.Notices(changes: PushNotices.Changes(hasChange: true)), at(2))
-        #expect(isRefresh(schedule.nextChore(at(2))))
+        #expect(isRefresh(chore(at(2))))
         schedule.leaseRenewed(hasWork: true, at(3))
-        #expect(isRefresh(schedule.nextChore(at(3))))
+        #expect(isRefresh(chore(at(3))))
         schedule.leaseRenewed(hasWork: false, at(4))
-        #expect(schedule.nextChore(at(4)) == nil)
+        #expect(chore(at(4)) == nil)
     }
 
     @Test("A push that was stopped releases its claims, and is forgotten once their results are stored")
@@ -112,12 +112,12 @@ import Testing
     mutating func finish() throws {
         let push = push()
         begin([push], drainChores: false)
-        let first = schedule.nextChore(at(0))
+        let first = chore(at(0))
         guard case .finish(let ids) = first else { throw Unexpected() }
         #expect(ids == [push.id])
-        #expect(schedule.nextChore(at(0)) == nil)
+        #expect(chore(at(0)) == nil)
         schedule.failed(.finish(ids))
-        guard case .finish = schedule.nextChore(at(1)) else { throw Unexpected() }
+        guard case .finish = chore(at(1)) else { throw Unexpected() }
         schedule.completed(.finish(ids), .finished(ids), at(1))
         #expect(!schedule.isBusy)
     }
@@ -128,14 +128,14 @@ import Testing
     mutating func expiry() throws {
         let push = push()
         begin([push], expiresIn: .seconds(10))
-        claim(push, 0..<2)
+        claim(push, 0..<20)
         #expect(schedule.nextPass(at(0)) == 10_000)
         #expect(send(at: 10_000) == nil)
-        guard case .expire(push.id) = schedule.nextChore(at(10_000)) else { throw Unexpected() }
-        #expect(schedule.nextChore(at(10_000)) == nil)
-        #expect(schedule.released.count == 2)
+        guard case .expire(push.id) = chore(at(10_000)) else { throw Unexpected() }
+        #expect(chore(at(10_000)) == nil)
+        #expect(schedule.released.count == 20)
         schedule.completed(.expire(push.id), .done, at(10_000))
-        #expect(isRefresh(schedule.nextChore(at(11_000))))
+        #expect(isRefresh(chore(at(11_000))))
     }
 
     @Test("Advertising is neither claimed nor sent after the hours have ended")
@@ -162,8 +162,8 @@ import Testing
             end(try #require(request1), .wait(Self.error), at: now)
             #expect(schedule.released.count == 2)
             settleReleased(at: now)
-            guard case .reportPause(let wait, _) = schedule.nextChore(at(now)) else { throw Unexpected() }
-            #expect(wait == .seconds(Int(seconds)))
+            guard case .reportPause(let end, _) = chore(at(now)) else { throw Unexpected() }
+            #expect(end == now + seconds * 1000)
             #expect(schedule.nextOrder(at(now + seconds * 1000 - 1)) == nil)
             #expect(schedule.isResting(at: now))
             now += seconds * 1000
@@ -174,7 +174,7 @@ import Testing
         claim(push, 0..<1, at: now)
         let request3 = pop(at: now)
         end(try #require(request3), .wait(Self.error), at: now)
-        guard case .reportPause(.seconds(60), _) = schedule.nextChore(at(now)) else { throw Unexpected() }
+        guard case .reportPause(now + 60_000, _) = chore(at(now)) else { throw Unexpected() }
     }
 
     @Test("While calls are in vain, one batch is claimed at a time, when the next trial is due")
@@ -208,7 +208,7 @@ import Testing
         var result = QueueResult(request.claim, BatchResult.halt(Self.error))
         schedule.recording(&result)
         schedule.recorded(result, at(1))
-        #expect(isRefresh(schedule.nextChore(at(1))))
+        #expect(isRefresh(chore(at(1))))
     }
 
     @Test("A message that Kakao has not accepted yet is held after a rejection, until the halves are stored")
@@ -289,6 +289,11 @@ import Testing
         )
     }
 
+    /// Returns the next chore of either phase.
+    private mutating func chore(_ load: QueueLoad) -> PushSchedule.Chore? {
+        schedule.nextChore(.beforeClaims, load) ?? schedule.nextChore(.afterClaims, load)
+    }
+
     private func at(
         _ now: UInt64,
         inFlight: Int = 0,
@@ -307,7 +312,7 @@ import Testing
         drainChores: Bool = true
     ) {
         refresh(pushes, isPrepared: isPrepared, expiresIn: expiresIn, hoursEndIn: hoursEndIn, at: 0)
-        while drainChores, schedule.nextChore(at(0)) != nil {}
+        while drainChores, chore(at(0)) != nil {}
     }
 
     private mutating func refresh(
@@ -317,7 +322,8 @@ import Testing
         hoursEndIn: Duration? = nil,
         at now: UInt64
     ) {
-        guard let chore = schedule.nextChore(at(now)), isRefresh(chore) else {
+        let next = chore(at(now))
+        guard let next, isRefresh(next) else {
             Issue.record("the pushes are not read")
             return
         }
@@ -328,7 +334,7 @@ import Testing
             active.new.append((push, EncodedPushMessage([])))
             if !isPrepared { active.unprepared.insert(push.id) }
         }
-        schedule.completed(chore, .active(active), at(now))
+        schedule.completed(next, .active(active), at(now))
     }
 
     private func isRefresh(_ chore: PushSchedule.Chore?) -> Bool {

@@ -28,7 +28,7 @@ import Testing
                 ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "1"]
             ),
             // Not "unauthorized", since the server cannot check whether this key is valid.
-            try await api.with("Bearer some-other-key").register(1, "token"),
+            try await api.with("Bearer kps_some-other-key").register(1, "token"),
         ]
         for answer in answers {
             #expect(answer.status == 503)

@@ -7,7 +7,7 @@ import Testing
 /// Tests of the whole schema that the migrations create.
 @Suite(.timeLimit(.minutes(5))) struct SchemaTests {
     /// The functions that name no table, and are inlined into statements only without a fixed search_path.
-    private static let inlined = ["webhook_xid", "withdrawal"]
+    private static let inlined = ["push_shown_state", "webhook_xid", "withdrawal"]
 
     @Test("Every function has a fixed search_path, so that a temporary table cannot shadow a table")
     func searchPath() async throws {

@@ -50,6 +50,8 @@ struct MessageSchedule: QueueSchedule {
 
     var isBusy: Bool { hasWork || !ready.isEmpty }
 
+    func isResting(at now: UInt64) -> Bool { ready.isEmpty && nextClaim > now }
+
     /// Looks at once for receivers.
     private mutating func claimNow() {
         nextClaim = 0
@@ -64,23 +66,27 @@ struct MessageSchedule: QueueSchedule {
 
     // MARK: Passes
 
-    mutating func noticed(_ hasChange: Bool, _ load: QueueLoad) {
-        if hasChange { (nextSearch, nextClaim) = (0, 0) }
+    mutating func noticed(_ changes: MessageNotices.Changes, _ load: QueueLoad) {
+        if changes.hasChange { (nextSearch, nextClaim) = (0, 0) }
+        possiblyFinished.formUnion(changes.resolved)
     }
 
-    mutating func nextChore(_ load: QueueLoad) -> Chore? {
-        if load.now >= nextSearch {
+    mutating func nextChore(_ phase: QueuePhase, _ load: QueueLoad) -> Chore? {
+        switch phase {
+        case .beforeClaims:
+            guard load.now >= nextSearch else { return nil }
             nextSearch = .max
             return .search
+        case .afterClaims:
+            if wantsFinished {
+                wantsFinished = false
+                return .findFinished
+            }
+            let isDue = load.pendingWrites == 0 || possiblyFinished.count >= Self.maxPendingWrites
+            guard !possiblyFinished.isEmpty, isDue else { return nil }
+            defer { possiblyFinished = [] }
+            return .finish(Array(possiblyFinished))
         }
-        if wantsFinished {
-            wantsFinished = false
-            return .findFinished
-        }
-        let isDue = load.pendingWrites == 0 || possiblyFinished.count >= Self.maxPendingWrites
-        guard !possiblyFinished.isEmpty, isDue else { return nil }
-        defer { possiblyFinished = [] }
-        return .finish(Array(possiblyFinished))
     }
 
     mutating func completed(_ chore: Chore, _ found: [UUID], _ load: QueueLoad) {
@@ -88,11 +94,7 @@ struct MessageSchedule: QueueSchedule {
     }
 
     mutating func failed(_ chore: Chore) {
-        switch chore {
-        case .search: break
-        case .findFinished: wantsFinished = true
-        case .finish(let ids): possiblyFinished.formUnion(ids)
-        }
+        if case .finish(let ids) = chore { possiblyFinished.formUnion(ids) }
     }
 
     mutating func failed(until time: UInt64) {
@@ -102,7 +104,9 @@ struct MessageSchedule: QueueSchedule {
     func nextPass(_ load: QueueLoad) -> UInt64 {
         var next = nextSearch
         if load.mayClaim { next = min(next, nextClaim) }
-        if !ready.isEmpty { next = min(next, load.now + rateLimit.wait.wholeMilliseconds) }
+        if !ready.isEmpty, load.inFlight < Self.maxRequestsInFlight {
+            next = min(next, max(load.now + rateLimit.wait.wholeMilliseconds, load.nextTrial ?? 0))
+        }
         return next
     }
 
@@ -137,11 +141,15 @@ struct MessageSchedule: QueueSchedule {
         possiblyFinished.formUnion(claimed.receivers.lazy.map(\.claim.messageID))
         ready.append(contentsOf: claimed.batches)
         if !claimed.receivers.isEmpty { nextClaim = 0 }
+        // Calls have turned out to be in vain meanwhile.
+        if let nextTrial = load.nextTrial, load.now < nextTrial { released += removeReady() }
     }
 
     // MARK: The lease
 
-    mutating func lookAgain() {
+    mutating func lookAgain() { searchNow() }
+
+    mutating func reclaimed() {
         wantsFinished = true
         searchNow()
     }

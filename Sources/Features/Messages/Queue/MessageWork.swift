@@ -25,7 +25,7 @@ struct MessageWork: QueueWork {
     var nextTrial: UInt64? { availability.nextCall(.messages) }
     func admits() -> Bool { availability.admits(.messages) }
 
-    func drainNotices() -> Bool { notices.drainNotifications() }
+    func drainNotices() -> MessageNotices.Changes { notices.drainChanges() }
 
     func claim(_ requests: Int, under lease: UUID) async throws -> ClaimedReceivers {
         let claimed = ClaimedReceivers(try await messages.claim(requests: requests, under: lease))

@@ -23,8 +23,8 @@ struct PushSchedule: QueueSchedule {
         case expire(UUID)
         /// Ends those of these pushes that have nothing left to send.
         case finish([UUID])
-        /// Reports that nothing is sent for a while, because Kakao's quota is exhausted.
-        case reportPause(Duration, KakaoError)
+        /// Reports that nothing is sent until a time in milliseconds of the loop's clock, because Kakao's quota is exhausted.
+        case reportPause(until: UInt64, KakaoError)
     }
 
     enum ChoreResult: Sendable {
@@ -51,7 +51,7 @@ struct PushSchedule: QueueSchedule {
 
     /// The duration of the next pause when Kakao's quota is exhausted.
     private var quotaWait: Duration
-    private var unreportedPause: (wait: Duration, error: KakaoError)?
+    private var unreportedPause: KakaoError?
     // Times in milliseconds of the loop's clock.
     private var pausedUntil: UInt64 = 0
     private var nextRefresh: UInt64 = 0
@@ -93,13 +93,21 @@ struct PushSchedule: QueueSchedule {
         }
     }
 
-    mutating func nextChore(_ load: QueueLoad) -> Chore? {
-        if let (wait, error) = unreportedPause.take() { return .reportPause(wait, error) }
-        if load.now >= nextRefresh {
+    mutating func nextChore(_ phase: QueuePhase, _ load: QueueLoad) -> Chore? {
+        switch phase {
+        case .beforeClaims:
+            if let error = unreportedPause.take() { return .reportPause(until: pausedUntil, error) }
+            guard load.now >= nextRefresh else { return nil }
             // Further pushes are announced by a notification, or found at the next renewal of the lease.
             (nextRefresh, refreshedAt) = (.max, load.now)
             return .refresh(besides: Array(pushes.keys))
+        case .afterClaims:
+            return nextEnd(load)
         }
+    }
+
+    /// Returns a push to expire, or those to finish.
+    private mutating func nextEnd(_ load: QueueLoad) -> Chore? {
         var finished: [UUID] = []
         for (id, push) in pushes where !push.isExpiring {
             if push.isExpired(at: load.now) {
@@ -127,7 +135,8 @@ struct PushSchedule: QueueSchedule {
     mutating func failed(_ chore: Chore) {
         switch chore {
         case .refresh: nextRefresh = 0
-        case .expire(let id): pushes[id]?.isExpiring = false
+        // If it is still listed then, it is tried again.
+        case .expire: break
         case .finish(let ids): for id in ids { pushes[id]?.mayBeFinished = true }
         case .reportPause: break
         }
@@ -177,7 +186,9 @@ struct PushSchedule: QueueSchedule {
             if load.inFlight == 0, !pushes.isEmpty { next = min(next, nextTrial) }
         } else {
             if mayClaim(load) { for push in claimable(load) { next = min(next, push.idleUntil) } }
-            if claimed > 0, let rateLimit { next = min(next, load.now + rateLimit.wait.wholeMilliseconds) }
+            if claimed > 0, load.inFlight < maxRequestsInFlight, let rateLimit {
+                next = min(next, load.now + rateLimit.wait.wholeMilliseconds)
+            }
         }
         return next
     }
@@ -255,6 +266,8 @@ struct PushSchedule: QueueSchedule {
             push.claims.append(claim)
             self.claimed += 1
         }
+        // Another server may have a quota of its own.
+        if load.now < pausedUntil { released += removeReady() }
         for share in shares {
             guard let push = pushes[share.pushID] else { continue }
             if push.isRejectedSinceClaim { release(push) }
@@ -352,6 +365,7 @@ struct PushSchedule: QueueSchedule {
             push.inFlight -= 1
             for result in results { react(to: result.outcome, of: result.claim, push, load) }
         }
+        if claimed < target / 2 { wantsPass = true }
         // The next request is made alone, and later. Another server may reach Kakao in another way meanwhile. But the response to
         // a request in flight may show that only one was in vain.
         if load.inFlight == 0, load.nextTrial != nil { released += removeReady() }
@@ -379,7 +393,9 @@ struct PushSchedule: QueueSchedule {
             push.recordSplit(of: claim)
             if push.isHeld { release(push) }
         case .failed(let error):
-            if error.disposition == .invalid { push.recordRejection(of: claim) }
+            guard error.disposition == .invalid else { break }
+            push.recordRejection(of: claim)
+            if push.isHeld { release(push) }
         case .uncertain, .notSent:
             break
         }
@@ -393,7 +409,7 @@ struct PushSchedule: QueueSchedule {
         let wait = max(quotaWait, min(error.retryAfter ?? .zero, longest))
         pausedUntil = load.now + wait.wholeMilliseconds
         quotaWait = min(quotaWait * 2, longest)
-        unreportedPause = (wait, error)
+        unreportedPause = error
         // Another server may have a quota of its own.
         released += removeReady()
         wantsPass = true
@@ -405,11 +421,12 @@ struct PushSchedule: QueueSchedule {
         known.record(result.outcome, of: result.claim)
         guard let push = pushes[result.claim.pushID] else { return }
         push.pendingWrites += 1
+        result.claim.isCounted = true
         result.claim.isRejectedRepeatedly = push.isRejectedRepeatedly
     }
 
     mutating func recorded(_ result: QueueResult<BatchClaim, BatchResult>, _ load: QueueLoad) {
-        guard let push = pushes[result.claim.pushID] else { return }
+        guard let push = pushes[result.claim.pushID], result.claim.isCounted else { return }
         push.pendingWrites -= 1
         switch result.outcome {
         case .sent, .failed, .uncertain:

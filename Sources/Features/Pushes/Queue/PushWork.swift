@@ -48,7 +48,8 @@ struct PushWork: QueueWork {
             let finished = try await batches.finish(ids)
             notices.webhooks.changed()
             return .finished(finished)
-        case .reportPause(let wait, let error):
+        case .reportPause(let end, let error):
+            let wait = Duration.milliseconds(end - min(end, EventLoop.milliseconds()))
             availability.recordQuotaExhaustion(for: wait)
             logger.warning(
                 "Sender paused: Kakao's quota is exhausted",

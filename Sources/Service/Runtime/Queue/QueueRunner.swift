@@ -10,7 +10,7 @@ package import ServiceLifecycle
 /// It owns what is the same for all queues. ``QueueWork`` says what claims, requests and results are, and ``QueueSchedule`` what comes next.
 /// Every change of the schedule is followed by ``act()``, which releases claims and wakes the passes.
 ///
-/// A pass adopts notifications, does chores, reclaims the work of servers that have stopped, and claims. Requests and the writes of their
+/// A pass adopts notifications, reclaims the work of servers that have stopped, does chores, and claims. Requests and the writes of their
 /// results run beside the passes. ``WorkQueue`` keeps the lease.
 package actor QueueRunner<Work: QueueWork>: Service {
     private typealias Claim = Work.Schedule.Claim
@@ -36,6 +36,8 @@ package actor QueueRunner<Work: QueueWork>: Service {
     /// The number of comparisons that have begun: what was claimed before one may be lost.
     private var restorations = 0
     private var isStopping = false
+    /// Whether ``signal`` was sent because the schedule wants a pass.
+    private var isWoken = false
     private var whenIdle: CheckedContinuation<Void, Never>?
 
     /// - Parameters:
@@ -79,7 +81,12 @@ package actor QueueRunner<Work: QueueWork>: Service {
             await withTaskCancellationHandler {
                 await runUntilStopped()
             } onCancel: {
-                loop.execute { self.assumeIsolated { $0.queue.stopRetryingWrites() } }
+                loop.execute {
+                    self.assumeIsolated { runner in
+                        runner.queue.stopRetryingWrites()
+                        runner.stop()
+                    }
+                }
             }
         } onGracefulShutdown: {
             self.loop.execute { self.assumeIsolated { $0.stop() } }
@@ -96,7 +103,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
         }
         releaseReady()
         await becomeIdle()
-        try? await doChores()
+        try? await doChores(.afterClaims)
         leasing.cancel()
         await leasing.value
         await queue.releaseLease {
@@ -123,25 +130,24 @@ package actor QueueRunner<Work: QueueWork>: Service {
 
     private func pass() async {
         schedule.wantsPass = false
+        isWoken = false
         do {
-            schedule.noticed(work.drainNotices(), load)
-            try await doChores()
-            if queue.lease != nil {
-                if isBusy { try await maintain() }
-                while !isStopping, try await claim() {}
-            }
-            // What was claimed may have ended something.
-            try await doChores()
+            schedule.noticed(work.drainNotices(), load())
+            if queue.lease != nil, isBusy { try await maintain() }
+            try await doChores(.beforeClaims)
+            if queue.lease != nil { while !isStopping, try await claim() {} }
+            try await doChores(.afterClaims)
         } catch {
             schedule.failed(until: queue.recordFailedPass(error))
         }
         dispatch()
     }
 
-    private func doChores() async throws {
-        while let chore = schedule.nextChore(load) {
+    private func doChores(_ phase: QueuePhase) async throws {
+        while let chore = schedule.nextChore(phase, load()) {
+            act()
             do {
-                schedule.completed(chore, try await work.perform(chore), load)
+                schedule.completed(chore, try await work.perform(chore), load())
             } catch {
                 schedule.failed(chore)
                 throw error
@@ -151,7 +157,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
     }
 
     private func maintain() async throws {
-        if try await queue.reclaimExpired() { schedule.lookAgain() }
+        if try await queue.reclaimExpired() { schedule.reclaimed() }
         if queue.needsReconciliation { try await reconcile() }
     }
 
@@ -163,19 +169,23 @@ package actor QueueRunner<Work: QueueWork>: Service {
     private var isBusy: Bool { schedule.isBusy || inFlight + pendingWrites > 0 || queue.hasLostClaim }
 
     private var waitTime: Duration {
-        let load = load
+        let load = load(mayClaim: queue.mayClaim)
         var next = min(schedule.nextPass(load), load.now + 3_600_000)
         if queue.lease != nil, isBusy { next = min(next, queue.nextMaintenance) }
         return .milliseconds(Int(max(1, next - min(load.now, next))))
     }
 
-    private var load: QueueLoad {
+    /// Returns the state by which the schedule decides.
+    ///
+    /// - Parameters:
+    ///   - now: The time, which is read again for each decision: a stall may have lasted for longer than the lease.
+    ///   - mayClaim: Whether the lease allows claims.
+    private func load(at now: UInt64 = EventLoop.milliseconds(), mayClaim: Bool = false) -> QueueLoad {
         QueueLoad(
-            // The clock is read again, because the lease may have expired during a stall.
-            now: EventLoop.milliseconds(),
+            now: now,
             inFlight: inFlight,
             pendingWrites: pendingWrites,
-            mayClaim: queue.mayClaim,
+            mayClaim: mayClaim,
             nextTrial: work.nextTrial
         )
     }
@@ -187,7 +197,9 @@ package actor QueueRunner<Work: QueueWork>: Service {
             schedule.released = []
             for claim in released { release(claim) }
         }
-        if schedule.wantsPass { signal.send() }
+        guard schedule.wantsPass, !isWoken else { return }
+        isWoken = true
+        signal.send()
     }
 
     // MARK: The lease
@@ -198,7 +210,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
             case .acquired:
                 schedule.lookAgain()
             case .renewed(let hasWork):
-                schedule.leaseRenewed(hasWork: hasWork, load)
+                schedule.leaseRenewed(hasWork: hasWork, load())
                 if schedule.isResting(at: loop.now) { queue.progress.recordSuccess() }
                 dispatch()
             case .lost:
@@ -238,7 +250,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
     /// Claims what the schedule orders. Returns whether there may be more to claim at once.
     private func claim() async throws -> Bool {
         defer { dispatch() }
-        let load = load
+        let load = load(mayClaim: queue.mayClaim)
         guard load.mayClaim, let lease = queue.lease, let order = schedule.nextOrder(load) else { return false }
         let restorations = restorations
         let claimed = try await work.claim(order, under: lease.id)
@@ -250,7 +262,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
             return false
         }
         for claim in claims { queue.track(claim.id) }
-        schedule.claimed(claimed, by: order, self.load)
+        schedule.claimed(claimed, by: order, self.load())
         if isRestoring || restorations != self.restorations { releaseReady() }
         act()
         queue.progress.recordSuccess()
@@ -276,8 +288,9 @@ package actor QueueRunner<Work: QueueWork>: Service {
     }
 
     private func nextRequest() -> (item: Work.Schedule.Item, lease: UUID)? {
-        guard !isStopping, !isRestoring, let lease = queue.lease, lease.maySend(at: EventLoop.milliseconds()),
-            let item = schedule.popReady(load, work.admits)
+        let now = EventLoop.milliseconds()
+        guard !isStopping, !isRestoring, let lease = queue.lease, lease.maySend(at: now),
+            let item = schedule.popReady(load(at: now), { work.admits() })
         else { return nil }
         inFlight += 1
         return (item, lease.id)
@@ -295,7 +308,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
                 results = Work.Schedule.claims(item).map { Result($0, Work.Schedule.notSent) }
             }
             inFlight -= 1
-            schedule.ended(item, results, load)
+            schedule.ended(item, results, load())
             for result in results { record(result) }
             act()
             next = nextRequest()
@@ -343,7 +356,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
         queue.untrack(result.claim.id)
         pendingWrites -= 1
         work.recorded(result)
-        schedule.recorded(result, load)
+        schedule.recorded(result, load())
         act()
         resumeWhenIdle()
     }

@@ -112,10 +112,10 @@ package protocol QueueSchedule {
 
     /// Takes the changes since the last pass into account.
     mutating func noticed(_ notices: Notices, _ load: QueueLoad)
-    /// Returns the next chore; `nil` if there is none.
-    mutating func nextChore(_ load: QueueLoad) -> Chore?
+    /// Returns the next chore of a phase; `nil` if there is none.
+    mutating func nextChore(_ phase: QueuePhase, _ load: QueueLoad) -> Chore?
     mutating func completed(_ chore: Chore, _ result: ChoreResult, _ load: QueueLoad)
-    /// A chore has failed, and is tried again.
+    /// A chore has failed. It is tried again once ``failed(until:)`` allows it.
     mutating func failed(_ chore: Chore)
     /// Returns what to claim now; `nil` for nothing.
     mutating func nextOrder(_ load: QueueLoad) -> Order?
@@ -128,8 +128,11 @@ package protocol QueueSchedule {
 
     // MARK: The lease
 
-    /// There may be any work: a lease was acquired, the work of other servers was reclaimed, or lost results are stored again.
+    /// There may be any work: a lease was acquired, or lost results are stored again.
     mutating func lookAgain()
+    /// The leases of other servers have expired, and their work was reclaimed. They may have stopped between their last result and what
+    /// follows from it.
+    mutating func reclaimed()
     /// - Parameter hasWork: Whether there is work for any server.
     mutating func leaseRenewed(hasWork: Bool, _ load: QueueLoad)
     /// Removes what is ready, and returns its claims.
@@ -157,6 +160,15 @@ package protocol QueueSchedule {
 extension QueueSchedule {
     package mutating func recording(_ result: inout QueueResult<Claim, Outcome>) {}
     package func isResting(at now: UInt64) -> Bool { !isBusy }
+    package mutating func reclaimed() { lookAgain() }
+}
+
+/// The part of a pass in which a chore is done.
+package enum QueuePhase: Sendable {
+    /// It finds out what there is to claim.
+    case beforeClaims
+    /// It follows from results. The last one before the shutdown.
+    case afterClaims
 }
 
 /// A claim with the id by which its server tracks it.
@@ -180,7 +192,7 @@ package struct QueueLoad: Sendable {
     package let inFlight: Int
     /// The number of results that are not stored.
     package let pendingWrites: Int
-    /// Whether the lease allows claims.
+    /// Whether the lease allows claims, as far as that matters.
     package let mayClaim: Bool
     /// See ``QueueWork/nextTrial``.
     package let nextTrial: UInt64?
