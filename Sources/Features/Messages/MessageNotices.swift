@@ -19,7 +19,7 @@ final class MessageNotices: Sendable {
     struct Changes: Sendable {
         /// Whether there may be something to send.
         var hasChange = false
-        /// The messages whose receivers were resolved, some of whom may have failed.
+        /// The messages whose receivers were looked up. Some of these receivers may have failed.
         var resolved: Set<UUID> = []
     }
 

@@ -6,7 +6,7 @@ import Postgres
 import Runtime
 import ServiceLifecycle
 
-/// Finds the uuids of receivers whom a request named by user id, in the friends lists of the senders, a few lists at a time.
+/// Looks up the uuids of receivers that a request named by user id. Reads the friends lists of the senders, a few at a time.
 actor MessageResolver: Service {
     /// The maximum number of friends lists that are read at a time.
     private static let maximumLists = 4

@@ -18,7 +18,7 @@ struct PreparationStore: Sendable {
     struct Preparation: Sendable {
         let pushID: UUID
         fileprivate(set) var audience: PushAudience.Source
-        /// The users whom the push leaves out, whatever consent it needs.
+        /// The users that the push excludes, apart from those without consent.
         let exclusion: ExcludedUsers
         /// Whether it goes only to users with the consent that the settings name.
         let needsConsent: Bool
@@ -47,7 +47,7 @@ struct PreparationStore: Sendable {
         try await pool.write(HaltPreparation(pushID: pushID, reason: reason)) > 0
     }
 
-    /// Returns the users whom a step leaves out. The consent is that of the present settings, however old the push is.
+    /// Returns the users that a step excludes. Consent is checked by the present settings, not by those at the creation of the push.
     func exclusion(of preparation: Preparation) -> ExcludedUsers {
         var exclusion = preparation.exclusion
         if preparation.needsConsent { exclusion.consent = settings.consent(on: preparation.platforms) }

@@ -327,18 +327,18 @@ struct PushRoutes: RouteCollection {
         )
         if isChanged { notices.pushChanged() }
         let push = try await push(id)
-        guard isChanged || control.event.after.contains(push.state) else { throw Self.cannot(control.action, push) }
+        guard isChanged || control.event.after.contains(push.state) else { throw Self.cannot(control.event, push) }
         return .json(PushSummary.shape.json(push))
     }
 
     /// The problem of an action that a push does not allow.
-    static func cannot(_ action: PushAction, _ push: PushSummary) -> Problem {
+    static func cannot(_ action: PushEvent, _ push: PushSummary) -> Problem {
         let refusal = "Cannot \(action.rawValue) a push in state `\(push.state.rawValue)`."
         return Problem(of: .wrongState, "\(refusal) \(remedy(action, push))")
     }
 
     /// Returns what can be done instead of an action.
-    private static func remedy(_ action: PushAction, _ push: PushSummary) -> String {
+    private static func remedy(_ action: PushEvent, _ push: PushSummary) -> String {
         let possible = push.state.actions(awaitsApproval: push.awaitsApproval)
         guard !possible.contains(action) else {
             guard action == .retry else { return "It was changed by a concurrent request. Try again." }

@@ -36,7 +36,7 @@ import Testing
             line.split(separator: "|").map { String($0.filter { $0 != " " && $0 != "`" }) }
         }
         let names = cells(lines[head]).dropFirst()
-        #expect(names == ArraySlice(["state"] + PushAction.allCases.map(\.rawValue)).dropFirst())
+        #expect(names == ArraySlice(["state"] + PushEvent.actions.map(\.rawValue)).dropFirst())
         let rows = lines[(head + 2)...].prefix { $0.hasPrefix("|") }.map(cells)
         var expected: [[String]] = []
         for state in PushState.allCases {
@@ -45,7 +45,7 @@ import Testing
                 guard state != .proposed || awaitsApproval else { continue }
                 let possible = state.actions(awaitsApproval: awaitsApproval)
                 let name = state == .halted && awaitsApproval ? "halted,awaits_approval" : state.rawValue
-                expected.append([name] + PushAction.allCases.map { possible.contains($0) ? "yes" : "–" })
+                expected.append([name] + PushEvent.actions.map { possible.contains($0) ? "yes" : "–" })
             }
         }
         #expect(rows == expected)

@@ -6,8 +6,8 @@ import Runtime
 
 /// Which receivers a server claims and sends next.
 ///
-/// Receivers are claimed together with their reservation of the quotas, just before the request: nobody knows what became of the claims
-/// of a server that stops, and a claimed receiver can neither be canceled nor expire.
+/// A claim also reserves the receivers' quotas. It is made just before the request: if the server stops, the outcome of its claims is
+/// unknown, and a claimed receiver can neither be canceled nor expire.
 struct MessageSchedule: QueueSchedule {
     /// The maximum number of requests at a time.
     private static let maxRequestsInFlight = 16

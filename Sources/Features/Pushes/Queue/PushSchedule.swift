@@ -33,7 +33,7 @@ struct PushSchedule: QueueSchedule {
         case done
     }
 
-    /// What has changed since the last pass.
+    /// The changes since the last pass.
     struct Notices: Sendable {
         var changes = PushNotices.Changes()
         /// The maximum number of requests begun per second, which a reload may change; `nil` for no limit.

@@ -37,7 +37,7 @@ extension Kind where Value == PushState {
 }
 
 /// An event that changes the state of a push, by a statement of its own in this folder.
-enum PushEvent: CaseIterable, Sendable {
+enum PushEvent: String, CaseIterable, Sendable {
     /// A step of its audience became batches.
     case prepare
     /// The last step of its audience became batches.
@@ -88,38 +88,16 @@ enum PushEvent: CaseIterable, Sendable {
     }
 }
 
-/// An action of an operator: `POST /v1/pushes/{id}/approve` and so on.
-enum PushAction: String, CaseIterable, Sendable {
-    case approve
-    case reject
-    case pause
-    case resume
-    case cancel
-    case retry
-
-    fileprivate var event: PushEvent {
-        switch self {
-        case .approve: .approve
-        case .reject: .reject
-        case .pause: .pause
-        case .resume: .resume
-        case .cancel: .cancel
-        case .retry: .retry
-        }
-    }
+extension PushEvent {
+    /// Those that operators cause, by `POST /v1/pushes/{id}/approve` and so on.
+    static let actions: [PushEvent] = [.approve, .reject, .pause, .resume, .cancel, .retry]
 }
 
 extension PushState {
     /// Returns the actions that change a push in this state. `docs/delivery.md` has them as a table.
-    func actions(awaitsApproval: Bool) -> [PushAction] {
-        PushAction.allCases.filter { action in
-            guard action.event.before.contains(self) else { return false }
-            return switch action {
-            case .approve, .reject: awaitsApproval
-            case .resume: !awaitsApproval
-            case .pause, .cancel, .retry: true
-            }
-        }
+    func actions(awaitsApproval: Bool) -> [PushEvent] {
+        let excluded: [PushEvent] = awaitsApproval ? [.resume] : [.approve, .reject]
+        return PushEvent.actions.filter { $0.before.contains(self) && !excluded.contains($0) }
     }
 }
 
@@ -134,7 +112,7 @@ enum PushControl: String, CaseIterable, Sendable {
     /// Sends the failed batches of a finished push again, unless the push has expired.
     case retry
 
-    var action: PushAction {
+    var event: PushEvent {
         switch self {
         case .pause: .pause
         case .resume: .resume
@@ -142,8 +120,6 @@ enum PushControl: String, CaseIterable, Sendable {
         case .retry: .retry
         }
     }
-
-    var event: PushEvent { action.event }
 }
 
 extension PostgresValue {

@@ -10,7 +10,7 @@ extension PushesCommand {
             discussion: """
                 The copy has the message, the audience and the limits of the push, and goes to the users whom the audience has now. It \
                 has none of the push's approval, times and idempotency key. On a terminal, it has to be confirmed; elsewhere it needs \
-                --yes, since the command does not say to whom it goes.
+                --yes, since the command line does not name the recipients.
                 """
         )
 
