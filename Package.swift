@@ -214,7 +214,8 @@ let package = Package(
         target(
             "Features/Webhooks",
             [
-                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI",
+                "Locking",
                 "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", deque, httpTypes, logging, serviceLifecycle,
             ]
         ),
@@ -305,6 +306,7 @@ let package = Package(
                 serviceLifecycle, subprocess, systemPackage,
             ]
         ),
+        tests("Service/SettingsTests", ["Crypto", "Settings"]),
         tests(
             "Service/EndpointsTests",
             [
@@ -336,8 +338,8 @@ let package = Package(
             "Features/CallbacksTests",
             [
                 "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
-                "Journal", "JSON", "KakaoSandbox", "Locking", "Postgres", "PrivatePostgres", "Server", "ServiceKit",
-                "ServiceTesting", "Settings", "Sharing", "TestSupport", httpTypes, logging, subprocess,
+                "Journal", "JSON", "KakaoSandbox", "Locking", "Postgres", "PrivatePostgres", "Runtime", "Server",
+                "ServiceKit", "ServiceTesting", "Settings", "Sharing", "TestSupport", httpTypes, logging, subprocess,
             ]
         ),
         tests(
@@ -399,8 +401,9 @@ let package = Package(
         tests(
             "Features/WebhooksTests",
             [
-                "Callbacks", "Crypto", "Endpoints", "HTTPClient", "JSON", "KakaoSandbox", "Postgres", "Pushes",
-                "Runtime", "Server", "ServiceKit", "ServiceTesting", "Settings", "TestSupport", "Webhooks", logging,
+                "Callbacks", "Endpoints", "HTTPClient", "Identity", "JSON", "KakaoSandbox", "Postgres",
+                "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceKit", "ServiceTesting", "Settings",
+                "TestSupport", "Webhooks", logging,
             ]
         ),
         tests(

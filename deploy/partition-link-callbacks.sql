@@ -31,7 +31,6 @@ FROM generate_series(0, :partitions - 1) AS number
 CREATE INDEX link_callbacks_new_id ON link_callbacks_new (id);
 CREATE INDEX link_callbacks_new_stored_at ON link_callbacks_new USING brin (stored_at);
 CREATE INDEX link_callbacks_new_share ON link_callbacks_new (share_id, id) WHERE share_id IS NOT NULL;
-CREATE INDEX link_callbacks_new_event_xid ON link_callbacks_new (event_xid) WHERE event_xid IS NOT NULL;
 
 -- Of a role that may change rows and owns nothing (docs/deployment.md), too.
 CREATE FUNCTION copy_link_callback() RETURNS trigger
@@ -119,7 +118,7 @@ BEGIN
     DROP TABLE link_callbacks;
     DROP FUNCTION copy_link_callback;
     ALTER TABLE link_callbacks_new RENAME TO link_callbacks;
-    FOREACH name IN ARRAY '{pkey,id,stored_at,share,event_xid}'::text[] LOOP
+    FOREACH name IN ARRAY '{pkey,id,stored_at,share}'::text[] LOOP
         EXECUTE format('ALTER INDEX link_callbacks_new_%s RENAME TO link_callbacks_%1$s', name);
     END LOOP;
 END

@@ -69,27 +69,6 @@ CREATE INDEX devices_unsettled ON devices (next_attempt_at) WHERE kakao_revision
 
 CREATE INDEX devices_renew_at ON devices (renew_at) WHERE renew_at IS NOT NULL;
 
--- The withdrawals of devices, for the webhooks. A withdrawn device is deleted once Kakao has deregistered it, so its
--- withdrawal is an event with a row of its own. Many devices may be withdrawn in one transaction.
-CREATE TABLE device_withdrawals (
-    number              bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
-    user_id             bigint      NOT NULL,
-    device_id           text        NOT NULL,
-    push_type           text        NOT NULL,
-    cause               text        NOT NULL,
-    withdrawn_at        timestamptz NOT NULL DEFAULT now(),
-    -- The transaction of the withdrawal (0007_webhooks.sql).
-    event_xid           xid8        NOT NULL,
-
-    -- `number` alone is unique. In this order, the key is also the index by which the webhooks are read, so that a
-    -- withdrawal costs no further index.
-    PRIMARY KEY (event_xid, number)
-);
-
-CREATE INDEX device_withdrawals_user_id ON device_withdrawals (user_id);
--- Rows lie in the order of their times, so a summary of each range of pages is enough to delete the oldest.
-CREATE INDEX device_withdrawals_withdrawn_at ON device_withdrawals USING brin (withdrawn_at);
-
 -- The latest withdrawals, after Kakao has deregistered the devices: a server that has registered one of them does not take it for lost
 -- when PostgreSQL has lost commits (docs/devices.md). Deleted after a day.
 CREATE TABLE former_devices (

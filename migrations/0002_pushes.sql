@@ -99,10 +99,6 @@ CREATE TABLE pushes (
     -- The time at which retention began to delete the push's batches. The push cannot be retried after that.
     removed_at          timestamptz,
 
-    -- The transaction of the latest change that is an event (0007_webhooks.sql), and its time in `event_at`.
-    event_xid           xid8,
-    event_at            timestamptz,
-
     CONSTRAINT pushes_retry_check CHECK ((retry_position IS NULL) = (retry_end IS NULL))
 );
 
@@ -134,7 +130,6 @@ CREATE INDEX pushes_open ON pushes (id) WHERE finished_at IS NULL;
 
 -- Finds the tests of a message. A hash index stores a digest of the message, and compares the message itself in the table.
 CREATE INDEX pushes_tested ON pushes USING hash (message) WHERE to_testers;
-CREATE INDEX pushes_event_xid ON pushes (event_xid) WHERE event_xid IS NOT NULL;
 
 -- The users of a push, in parts of many batches each: preparing stores one row for fifty thousand users.
 CREATE TABLE push_parts (

@@ -22,9 +22,7 @@ CREATE TABLE link_callbacks (
     -- The outcome of the check of the signature: `valid`, `expired` or `invalid`; NULL for a callback without one.
     signature           text,
     -- The first 8 KiB of what Kakao sent, if a part of it was not understood: the callback is malformed. They come from a phone.
-    raw                 text,
-    -- The transaction that stored the callback, for the webhooks (0007_webhooks.sql).
-    event_xid           xid8
+    raw                 text
 );
 
 CREATE INDEX link_callbacks_id ON link_callbacks (id);
@@ -32,8 +30,6 @@ CREATE INDEX link_callbacks_id ON link_callbacks (id);
 -- nothing more.
 CREATE INDEX link_callbacks_stored_at ON link_callbacks USING brin (stored_at);
 CREATE INDEX link_callbacks_share ON link_callbacks (share_id, id) WHERE share_id IS NOT NULL;
--- The callbacks of a statement have the same transaction, so that an index on that alone is small.
-CREATE INDEX link_callbacks_event_xid ON link_callbacks (event_xid) WHERE event_xid IS NOT NULL;
 
 -- Events that Kakao reports about its users, such as an unlink of the app.
 CREATE TABLE events (
@@ -54,9 +50,7 @@ CREATE TABLE events (
     -- The time of receipt by the database's clock, like the times of devices.
     happened_at         timestamptz NOT NULL,
     -- Long after `received_at` for a notice that waited in the journal during an outage of the database.
-    stored_at           timestamptz NOT NULL DEFAULT now(),
-    -- The transaction that stored the event, for the webhooks (0007_webhooks.sql).
-    event_xid           xid8
+    stored_at           timestamptz NOT NULL DEFAULT now()
 );
 
 CREATE INDEX events_id ON events (id);
@@ -68,4 +62,3 @@ CREATE INDEX events_type ON events (type, id);
 -- Rows lie in the order in which they were stored, so a summary of each range of pages is enough, and inserts cost
 -- nothing more.
 CREATE INDEX events_stored_at ON events USING brin (stored_at);
-CREATE INDEX events_event_xid ON events (event_xid) WHERE event_xid IS NOT NULL;

@@ -35,9 +35,6 @@ CREATE TABLE accounts (
     refreshed_at            timestamptz,
     -- Whether the refresh token is known to be this user's: not between an import and the first refresh.
     is_verified             boolean     NOT NULL DEFAULT true,
-    -- The transaction of the latest change that is an event (0007_webhooks.sql), and its time in `event_at`.
-    event_xid               xid8,
-    event_at                timestamptz,
     CONSTRAINT accounts_tokens_check CHECK (num_nulls(tokens, key_id, access_token_ends_at, refresh_at) IN (0, 4)),
     CONSTRAINT accounts_linked_check CHECK (state <> 'linked' OR tokens IS NOT NULL),
     CONSTRAINT accounts_lease_check CHECK ((lease IS NULL) = (lease_ends_at IS NULL))
@@ -51,7 +48,6 @@ CREATE INDEX accounts_state ON accounts (state, user_id);
 CREATE INDEX accounts_key_id ON accounts (key_id, user_id) WHERE tokens IS NOT NULL;
 CREATE INDEX accounts_renew_at ON accounts (renew_at) WHERE state = 'linked' AND refreshed_by = 'server';
 CREATE INDEX accounts_refresh_token_ends_at ON accounts (refresh_token_ends_at) WHERE state = 'linked';
-CREATE INDEX accounts_event_xid ON accounts (event_xid) WHERE event_xid IS NOT NULL;
 
 -- The results of logins, for a minute: for the backend that redeems a ticket, or sends an authorization code again. And the
 -- logins in browsers that have ended, for eleven minutes, so that each sends one code to Kakao.

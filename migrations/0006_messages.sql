@@ -31,9 +31,6 @@ CREATE TABLE messages (
     response            bytea,
     -- The name of the operator key that created the message.
     created_by          text,
-    -- The transaction of the latest change of the state (0007_webhooks.sql), and its time in `event_at`.
-    event_xid           xid8,
-    event_at            timestamptz,
     CONSTRAINT messages_content_check CHECK (num_nonnulls(template_object, COALESCE(request_url, template_id::text)) = 1)
 );
 
@@ -44,7 +41,6 @@ CREATE INDEX messages_active ON messages (send_at, id) WHERE state = 'active';
 CREATE INDEX messages_expiring ON messages (expires_at) WHERE state = 'active' AND expires_at IS NOT NULL;
 CREATE INDEX messages_unresolved ON messages (resolve_at) WHERE state = 'active' AND resolve_at IS NOT NULL;
 CREATE INDEX messages_finished ON messages (finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX messages_event_xid ON messages (event_xid) WHERE event_xid IS NOT NULL;
 
 -- The receivers of messages.
 CREATE TABLE message_receivers (

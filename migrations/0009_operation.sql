@@ -37,9 +37,6 @@ CREATE TABLE sender (
     -- functions/run_wait.sql. NULL before the first server.
     run                 text,
     run_seen_at         timestamptz,
-    -- The transaction of the latest change (0007_webhooks.sql), and its time in `event_at`.
-    event_xid           xid8,
-    event_at            timestamptz,
     CHECK ((stopped_at IS NULL) = (reason IS NULL) AND (stopped_at IS NULL) = (stopped_by IS NULL)),
     CHECK ((halted_at IS NULL) = (halt_reason IS NULL))
 );

@@ -31,10 +31,9 @@ let routeCollections = featureDeclarations.flatMap { $0.collections }
 
 /// Makes the features of a server. Each gets the features that it uses.
 func makeFeatures(_ server: ServerContext, _ settings: Settings) -> [any Feature] {
-    let userIDArgument = settings.callbacks.userIDArgument
     let devices = DeviceFeature(server, settings.devices)
     let pushes = PushFeature(server, settings.pushes)
-    let sharing = SharingFeature(server, settings.sharing, userIDArgument: userIDArgument)
+    let sharing = SharingFeature(server, settings.sharing, userIDArgument: settings.callbacks.userIDArgument)
     let accounts = AccountFeature(server, settings.accounts)
     let messages = MessageFeature(server, settings.messages, accounts: accounts, sharing: sharing)
     let relay = RelayFeature(server, settings.relay, accounts: accounts, messages: messages, sharing: sharing)
@@ -42,12 +41,7 @@ func makeFeatures(_ server: ServerContext, _ settings: Settings) -> [any Feature
     let keys = KeyFeature(server)
     let status = StatusFeature(server, settings.audit)
     let others: [any Feature] = [devices, pushes, sharing, accounts, messages, relay, callbacks, keys, status]
-    let webhooks = WebhookFeature(
-        server,
-        settings.webhooks,
-        sources: others.flatMap(\.webhookSources),
-        userIDArgument: userIDArgument
-    )
+    let webhooks = WebhookFeature(server, settings.webhooks, data: others.flatMap(\.webhookData))
     return others + [webhooks]
 }
 

@@ -106,7 +106,7 @@ wait_until 180 "retention" is_drained
 python3 scripts/proofs/partitions.py "$work/accepted" "$rows"
 stop server
 tail -n +"$lines" "$work/postgres/log" >"$work/plans"
-# An index scan without a condition ends early, such as at the last transaction.
+# An index scan without a condition has to end early.
 awk '
     function finish() {
         if (scan != "" && read > 100) {print scan; status = 1}

@@ -33,7 +33,6 @@ package struct AccountFeature: Feature {
     private let loginCallbacks: LoginCallbacks
     /// The lines about logins that failed, which strangers can cause.
     private let loginFailures: RepeatedLine
-    private let webhooks = WebhookSource("accounts", [.accountLoginRequired], key: .bigint, ListAccountWebhooks.self)
 
     package init(_ server: ServerContext, _ settings: AccountSettings) {
         self.server = server
@@ -45,7 +44,7 @@ package struct AccountFeature: Feature {
             connections: KakaoBudget.logins.maximumConnections(server.kakao.maximumConcurrentRequests)
         )
         loginFailures = RepeatedLine(server.logger)
-        server.lifecycle.register { [webhooks] in AccountUserObserver(pool: $0.pool, webhooks: webhooks) }
+        server.lifecycle.register { AccountUserObserver(pool: $0.pool, webhooks: server.webhooks) }
         server.monitoring.register(AccountMonitoring(pool: server.background.pool, counts: counts).report)
         server.lostCommits.register("unlinks") { [self] in
             try await unlinker(server.background, .background).restore($0)
@@ -69,7 +68,7 @@ package struct AccountFeature: Feature {
                 app: app,
                 intervals: settings.refreshIntervals,
                 counts: counts,
-                webhooks: webhooks,
+                webhooks: server.webhooks,
                 loop: loop.loop,
                 logger: server.logger
             )
@@ -111,7 +110,7 @@ package struct AccountFeature: Feature {
         return "\(publicURL)\(LoginRoutes.path)?\(String(decoding: query.bytes, as: UTF8.self))"
     }
 
-    package var webhookSources: [WebhookSource] { [webhooks] }
+    package var webhookData: [WebhookData] { AccountWebhooks.data }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let store = AccountStore(pool: loop.pool)

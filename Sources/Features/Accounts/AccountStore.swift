@@ -112,7 +112,7 @@ struct LookUpTokens: CoalescedStatement {
 struct FindAccount: PostgresStatement {
     static let sql: SQL = """
         SELECT \(Account.columns)
-        FROM accounts
+        FROM account_summaries AS account
         WHERE user_id = $1
         """
 
@@ -126,7 +126,7 @@ struct FindAccount: PostgresStatement {
 struct ListAccounts: PostgresStatement {
     static let sql: SQL = """
         SELECT \(Account.columns)
-        FROM accounts
+        FROM account_summaries AS account
         WHERE user_id > $1
             AND ($2::text IS NULL OR state = $2)
             AND ($3::timestamptz IS NULL OR refresh_token_ends_at < $3)
@@ -157,9 +157,10 @@ extension TokenVault.Sealed {
 }
 
 extension Account {
+    /// The columns of `account_summaries` that ``init(_:)`` decodes.
     static let columns: SQL = """
-        user_id, state, reason, app_key, refreshed_by, scopes, access_token_ends_at, refresh_token_ends_at, created_at,
-            linked_at, refreshed_at
+        account.user_id, account.state, account.reason, account.app_key, account.refreshed_by, account.scopes,
+            account.access_token_ends_at, account.refresh_token_ends_at, account.created_at, account.linked_at, account.refreshed_at
         """
 
     /// Decodes ``columns``.

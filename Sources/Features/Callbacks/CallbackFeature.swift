@@ -25,7 +25,6 @@ package struct CallbackFeature: Feature {
     private let counts: CallbackCounts
     private let malformedCalls: HourlyLimit
     private let unknownKeys: AddressLimit
-    private let webhooks = CallbackWebhooks()
 
     package init(_ server: ServerContext, _ settings: CallbackSettings, sharing: SharingFeature) {
         self.server = server
@@ -44,7 +43,7 @@ package struct CallbackFeature: Feature {
         server.monitoring.register(CallbackMonitoring(counts: counts).report)
     }
 
-    package var webhookSources: [WebhookSource] { [webhooks.callbacks, webhooks.events] }
+    package var webhookData: [WebhookData] { CallbackWebhooks.data }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let intake = CallIntake(
@@ -130,9 +129,9 @@ package struct CallbackFeature: Feature {
             callbacks: LinkCallbackStore(
                 pool: loop.pool,
                 statisticsArgs: sharing.statisticsArgs,
-                webhooks: webhooks.callbacks
+                webhooks: server.webhooks
             ),
-            events: EventStore(pool: loop.pool, webhooks: webhooks.events),
+            events: EventStore(pool: loop.pool, webhooks: server.webhooks),
             observers: server.lifecycle.observers(loop),
             recent: server.recentCalls
         )

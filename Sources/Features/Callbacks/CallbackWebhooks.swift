@@ -1,71 +1,58 @@
-import Endpoints
 import FoundationEssentials
 import Postgres
 import Runtime
 import Schemas
 
-/// The webhooks about calls from Kakao.
-struct CallbackWebhooks: Sendable {
-    let callbacks = WebhookSource("callbacks", [.linkCallbackReceived], key: .uuid, ListLinkCallbackWebhooks.self)
-    let events = WebhookSource("events", [.userUnlinked, .accountEventReceived], key: .uuid, ListEventWebhooks.self)
+/// The webhooks about calls from Kakao, which ``InsertLinkCallbacks`` and ``InsertEvents`` store.
+enum CallbackWebhooks {
+    static let data = [
+        WebhookData([.linkCallbackReceived], ReadLinkCallbackWebhooks.self),
+        WebhookData([.userUnlinked, .accountEventReceived], ReadEventWebhooks.self),
+    ]
 }
 
 // MARK: Statements
 
-/// Lists link callbacks in the order of their transactions.
-struct ListLinkCallbackWebhooks: WebhookStatement {
+/// Reads the link callbacks of webhooks.
+///
+/// `OFFSET 0` has each looked up in the index of ids, or in that of each partition (docs/scaling.md). A join may read whole tables.
+struct ReadLinkCallbackWebhooks: WebhookDataStatement {
     static let sql: SQL = """
-        SELECT event_xid::text, \(StoredCall<LinkCallback>.columns)
-        FROM link_callbacks AS callback
-        WHERE (event_xid, id) >= ($1::text::xid8, $2::text::uuid)
-            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
-        ORDER BY callback.event_xid, id
-        LIMIT $4
+        SELECT event.id, call.*
+        FROM webhook_events AS event
+        CROSS JOIN LATERAL (
+            SELECT \(StoredCall<LinkCallback>.columns)
+            FROM link_callbacks
+            WHERE id = split_part(event.subject, '/', 2)::uuid
+            OFFSET 0
+        ) AS call
+        WHERE event.id = ANY ($1)
         """
 
-    let range: WebhookRange
+    let events: [UUID]
 
-    static func decode(_ row: PostgresRow) throws -> WebhookEvent {
-        try row.decode { column in
-            let xid = try column.next(String.self)
-            let stored = try StoredCall<LinkCallback>(&column)
-            return WebhookEvent(
-                position: WebhookPosition(xid: xid, key: stored.call.id.lowercased),
-                type: .linkCallbackReceived,
-                happenedAt: stored.call.receivedAt,
-                storedAt: stored.storedAt,
-                data: LinkCallback.shape.json(stored)
-            )
-        }
+    static func decode(_ row: PostgresRow) throws -> WebhookData.Item {
+        try row.decode { try ($0.next(), LinkCallback.shape.json(StoredCall(&$0))) }
     }
 }
 
-/// Lists the events of users in the order of their transactions.
-struct ListEventWebhooks: WebhookStatement {
+/// Reads the events of webhooks, each by its id as ``ReadLinkCallbackWebhooks`` does.
+struct ReadEventWebhooks: WebhookDataStatement {
     static let sql: SQL = """
-        SELECT event_xid::text, \(StoredCall<KakaoEvent>.columns)
-        FROM events AS event
-        WHERE (event_xid, id) >= ($1::text::xid8, $2::text::uuid)
-            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
-        ORDER BY event.event_xid, id
-        LIMIT $4
+        SELECT event.id, call.*
+        FROM webhook_events AS event
+        CROSS JOIN LATERAL (
+            SELECT \(StoredCall<KakaoEvent>.columns)
+            FROM events
+            WHERE id = split_part(event.subject, '/', 2)::uuid
+            OFFSET 0
+        ) AS call
+        WHERE event.id = ANY ($1)
         """
 
-    let range: WebhookRange
+    let events: [UUID]
 
-    static func decode(_ row: PostgresRow) throws -> WebhookEvent {
-        try row.decode { column in
-            let xid = try column.next(String.self)
-            let stored = try StoredCall<KakaoEvent>(&column)
-            let event = stored.call
-            return WebhookEvent(
-                position: WebhookPosition(xid: xid, key: event.id.lowercased),
-                type: event.type == KakaoEvent.unlinkType ? .userUnlinked : .accountEventReceived,
-                happenedAt: event.receivedAt,
-                storedAt: stored.storedAt,
-                userID: event.userID,
-                data: KakaoEvent.shape.json(stored)
-            )
-        }
+    static func decode(_ row: PostgresRow) throws -> WebhookData.Item {
+        try row.decode { try ($0.next(), KakaoEvent.shape.json(StoredCall(&$0))) }
     }
 }

@@ -33,7 +33,6 @@ package struct DeviceFeature: Feature {
     private let importSignal: Signal
     /// Wakes the worker that calls Kakao.
     private let registrationSignal: Signal
-    private let webhooks = WebhookSource("devices", [.deviceWithdrawn], key: .bigint, ListDeviceWebhooks.self)
 
     package init(_ server: ServerContext, _ settings: DeviceSettings) {
         self.server = server
@@ -90,13 +89,13 @@ package struct DeviceFeature: Feature {
             newDevices: newDevices,
             known: known.on(loop.loop),
             lifetimes: lifetimes,
-            webhooks: webhooks
+            webhooks: server.webhooks
         )
     }
 
     private var renewal: RenewalTime { RenewalTime(daysBeforeExpiry: settings.renewDaysBeforeExpiry) }
 
-    package var webhookSources: [WebhookSource] { [webhooks] }
+    package var webhookData: [WebhookData] { DeviceWebhooks.data }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let registrar = registrar(loop, .requests)
@@ -147,7 +146,6 @@ package struct DeviceFeature: Feature {
         [
             Retention(
                 "remove-old-withdrawals",
-                .delete { DeleteOldDeviceWithdrawals(retentionDays: WebhookSource.retentionDays, limit: $0) },
                 .delete { DeleteOldFormerDevices(limit: $0) },
                 .delete { DeleteOldErasures(limit: $0) }
             )

@@ -43,8 +43,7 @@ struct DeviceRegistrar: Sendable {
     let newDevices: RequestLimit<Int64>
     let known: LoopValue<KnownDevices>.Copy
     let lifetimes: LastLifetimes
-    /// The source of webhooks about withdrawn devices.
-    let webhooks: WebhookSource
+    let webhooks: WebhookNotice
 
     // MARK: Requests
 
@@ -138,7 +137,7 @@ struct DeviceRegistrar: Sendable {
     ///
     /// - Throws: ``PostgresError`` if the response cannot be stored. The lease then expires, and Kakao is called again.
     func synchronize(_ device: PendingDevice) async throws -> Outcome {
-        if device.isWithdrawn { webhooks.changed() }
+        if device.isWithdrawn { webhooks.send() }
         guard availability.admits(device.circuit) else {
             return try await postpone(device, for: availability.delay(of: device.circuit))
         }
@@ -152,7 +151,7 @@ struct DeviceRegistrar: Sendable {
             case .invalid, .fail, .logIn, .consent:
                 guard !device.isWithdrawn else { return try await synchronize(refused: device, error) }
                 try await store.reject(device)
-                webhooks.changed()
+                webhooks.send()
                 signal.send()
                 return .rejected(error)
             }

@@ -43,13 +43,14 @@ struct DeviceUserObserver: UserObserver {
         if withdrawals.contains(true) {
             logger.info("Device withdrawn: its token keeps failing", metadata: ["user_id": "\(failure.userID)"])
             registrar.signal.send()
+            registrar.webhooks.send()
         }
         return !withdrawals.isEmpty
     }
 
     func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
         let isDone = try await registrar.withdrawDevices(ofUser: userID, registeredUntil: erasedAt)
-        try await registrar.store.pool.write(DeleteDeviceWithdrawals(userID: userID))
+        try await registrar.store.pool.write(DeleteFormerDevices(userID: userID))
         return isDone
     }
 }

@@ -5,6 +5,11 @@ import Postgres
 import Runtime
 import Schemas
 
+/// The webhooks about withdrawn devices, which `record_withdrawal` stores.
+enum DeviceWebhooks {
+    static let data = [WebhookData([.deviceWithdrawn], ReadDeviceWebhooks.self)]
+}
+
 /// The cause of a withdrawal. The statements in `Transitions` name it.
 enum WithdrawalCause: String, CaseIterable, Sendable {
     /// An app or an operator has withdrawn the device.
@@ -41,74 +46,28 @@ private struct WithdrawnDevice: Sendable {
 
 // MARK: Statements
 
-/// Lists withdrawn devices in the order of their transactions.
-struct ListDeviceWebhooks: WebhookStatement {
+/// Reads devices as they were withdrawn.
+struct ReadDeviceWebhooks: WebhookDataStatement {
     static let sql: SQL = """
-        SELECT event_xid::text, number, user_id, device_id, push_type, cause, withdrawn_at
-        FROM device_withdrawals AS withdrawal
-        WHERE (event_xid, number) >= ($1::text::xid8, $2::text::bigint)
-            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
-        ORDER BY withdrawal.event_xid, number
-        LIMIT $4
+        SELECT webhook.id, device.user_id, device.device_id, device.push_type, device.cause, device.withdrawn_at
+        FROM webhook_events AS webhook
+        CROSS JOIN LATERAL jsonb_to_record(webhook.data) AS device (
+            user_id bigint, device_id text, push_type text, cause text, withdrawn_at timestamptz
+        )
+        WHERE webhook.id = ANY ($1)
         """
 
-    let range: WebhookRange
+    let events: [UUID]
 
-    static func decode(_ row: PostgresRow) throws -> WebhookEvent {
+    static func decode(_ row: PostgresRow) throws -> WebhookData.Item {
         try row.decode { column in
-            let xid = try column.next(String.self)
-            let number = try column.next(Int64.self)
+            let event = try column.next(UUID.self)
             let device = try WithdrawnDevice(
                 key: DeviceKey(&column),
                 cause: column.next(),
                 withdrawnAt: column.next()
             )
-            return WebhookEvent(
-                position: WebhookPosition(xid: xid, key: String(number)),
-                type: .deviceWithdrawn,
-                happenedAt: device.withdrawnAt,
-                storedAt: device.withdrawnAt,
-                userID: device.key.userID,
-                data: WithdrawnDevice.shape.json(device)
-            )
+            return (event, WithdrawnDevice.shape.json(device))
         }
     }
-}
-
-/// Deletes the records of a user's withdrawn devices. That the user is erased is recorded in `erased_users`.
-struct DeleteDeviceWithdrawals: PostgresStatement {
-    static let sql: SQL = """
-        WITH former AS (
-            DELETE FROM former_devices
-            WHERE user_id = $1
-        )
-        DELETE FROM device_withdrawals
-        WHERE user_id = $1
-        """
-
-    let userID: Int64
-
-    var parameters: [PostgresValue] { [.int64(userID)] }
-}
-
-/// Deletes up to `limit` records of devices that were withdrawn more than `retentionDays` ago. Skips rows that another server is
-/// deleting.
-struct DeleteOldDeviceWithdrawals: PostgresStatement {
-    static let sql: SQL = """
-        DELETE FROM device_withdrawals
-        WHERE ctid = ANY (
-            ARRAY(
-                SELECT ctid
-                FROM device_withdrawals
-                WHERE withdrawn_at < now() - make_interval(days => $1)
-                LIMIT $2
-                FOR UPDATE SKIP LOCKED
-            )
-        )
-        """
-
-    let retentionDays: Int
-    let limit: Int
-
-    var parameters: [PostgresValue] { [.int32(Int32(clamping: retentionDays)), .int64(Int64(limit))] }
 }

@@ -135,8 +135,11 @@ struct KakaoDeviceRoutes: RouteCollection {
     /// own user.
     private static func userIDs(_ call: Call) throws -> [Int64] {
         let (hasOne, hasSeveral) = (call.has(Call.uuid), call.has(uuids))
-        guard !(hasOne && hasSeveral), hasOne || hasSeveral || call.caller.user != nil else {
-            throw Problem.field("uuid", Kind.userID.allowed, "Specify exactly one of uuid and uuids.")
+        guard !hasOne || !hasSeveral else {
+            throw Problem.field(uuids.name, "absent beside uuid", "Specify only one of them.")
+        }
+        guard hasOne || hasSeveral || call.caller.user != nil else {
+            throw Problem.field("uuid", Kind.userID.allowed, "Specify uuid or uuids.", isMissing: true)
         }
         guard let userIDs = try call[uuids] else { return [try call.userID(Call.uuid)] }
         try call.caller.require(userIDs, uuids.name)

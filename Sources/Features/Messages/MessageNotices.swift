@@ -11,8 +11,7 @@ final class MessageNotices: Sendable {
     /// Wakes the worker that resolves receivers.
     let resolving: Signal
     let servers: ServerNotices
-    /// The source of webhooks about messages.
-    let webhooks = MessageWebhooks.source()
+    let webhooks: WebhookNotice
     private let changes: Locked<Changes>
 
     /// The changes since the sender last drained them.
@@ -23,11 +22,12 @@ final class MessageNotices: Sendable {
         var resolved: Set<UUID> = []
     }
 
-    init(pool: PostgresPool) {
+    init(pool: PostgresPool, webhooks: WebhookNotice) {
         let signal = Signal(loop: pool.loop)
         let changes = Locked(Changes())
         self.signal = signal
         self.changes = changes
+        self.webhooks = webhooks
         resolving = Signal(loop: pool.loop)
         servers = ServerNotices(channel: "kakao_message_work", pool: pool) {
             changes.withLock { $0.hasChange = true }

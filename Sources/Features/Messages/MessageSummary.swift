@@ -74,60 +74,55 @@ extension ReceiverState {
 // MARK: Statements
 
 extension MessageSummary {
-    /// Selects the columns that ``init(_:)`` decodes.
-    fileprivate static let query: SQL = """
-        SELECT id, sender, CASE WHEN state <> 'active' THEN state WHEN send_at > now() THEN 'scheduled' ELSE 'sending' END,
-            delivery, when_over_quota, send_at, expires_at, created_at, created_by, finished_at, counts.states, counts.receivers
-        FROM messages AS message
-        CROSS JOIN LATERAL (
-            SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(receivers), '{}') AS receivers
-            FROM (
-                SELECT state, count(*) AS receivers
-                FROM message_receivers
-                WHERE message_id = message.id
-                GROUP BY state
-            ) AS counted
-        ) AS counts
+    /// The columns of `message_summaries` that ``init(_:)`` decodes. A message that has not ended is shown as scheduled or sending.
+    static let columns: SQL = """
+        message.id, message.sender,
+            CASE WHEN message.state <> 'active' THEN message.state WHEN message.send_at > now() THEN 'scheduled' ELSE 'sending' END,
+            message.delivery, message.when_over_quota, message.send_at, message.expires_at, message.created_at, message.created_by,
+            message.finished_at, message.receiver_states, message.receivers
         """
 
-    fileprivate init(_ row: PostgresRow) throws {
-        self = try row.decode { column in
-            try MessageSummary(
-                id: column.next(),
-                sender: column.next(),
-                state: MessageState(rawValue: column.next()) ?? .sending,
-                delivery: Delivery(rawValue: column.next()) ?? .atMostOnce,
-                whenOverQuota: OverQuota(rawValue: column.next()) ?? .wait,
-                sendAt: column.next(),
-                expiresAt: column.next(),
-                createdAt: column.next(),
-                createdBy: column.next(),
-                finishedAt: column.next(),
-                receivers: zip(column.next([String].self), column.next([Int64].self)).reduce(into: [:]) {
-                    if let state = ReceiverState(rawValue: $1.0) { $0[state] = $1.1 }
-                }
-            )
-        }
+    /// Decodes ``columns``.
+    init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            id: column.next(),
+            sender: column.next(),
+            state: MessageState(rawValue: column.next()) ?? .sending,
+            delivery: Delivery(rawValue: column.next()) ?? .atMostOnce,
+            whenOverQuota: OverQuota(rawValue: column.next()) ?? .wait,
+            sendAt: column.next(),
+            expiresAt: column.next(),
+            createdAt: column.next(),
+            createdBy: column.next(),
+            finishedAt: column.next(),
+            receivers: zip(column.next([String].self), column.next([Int64].self)).reduce(into: [:]) {
+                if let state = ReceiverState(rawValue: $1.0) { $0[state] = $1.1 }
+            }
+        )
     }
 }
 
 /// Reads a message with the number of its receivers in each state.
 struct ReadMessage: PostgresStatement {
     static let sql: SQL = """
-        \(MessageSummary.query)
+        SELECT \(MessageSummary.columns)
+        FROM message_summaries AS message
         WHERE id = $1
         """
 
     let id: UUID
 
     var parameters: [PostgresValue] { [.uuid(id)] }
-    static func decode(_ row: PostgresRow) throws -> MessageSummary { try MessageSummary(row) }
+    static func decode(_ row: PostgresRow) throws -> MessageSummary {
+        try row.decode { try MessageSummary(&$0) }
+    }
 }
 
 /// Lists messages with the numbers of their receivers, the latest first.
 struct ListMessages: PostgresStatement {
     static let sql: SQL = """
-        \(MessageSummary.query)
+        SELECT \(MessageSummary.columns)
+        FROM message_summaries AS message
         WHERE ($1::uuid IS NULL OR id < $1)
             AND ($2::text IS NULL OR CASE $2
                 WHEN 'scheduled' THEN state = 'active' AND send_at > now()
@@ -150,5 +145,7 @@ struct ListMessages: PostgresStatement {
     var parameters: [PostgresValue] {
         [.uuid(before), .text(state?.rawValue), .int64(sender), .int64(Int64(limit))]
     }
-    static func decode(_ row: PostgresRow) throws -> MessageSummary { try MessageSummary(row) }
+    static func decode(_ row: PostgresRow) throws -> MessageSummary {
+        try row.decode { try MessageSummary(&$0) }
+    }
 }

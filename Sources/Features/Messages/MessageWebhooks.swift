@@ -1,48 +1,29 @@
-import Endpoints
 import FoundationEssentials
 import Postgres
 import Runtime
 import Schemas
 
-/// The webhooks about messages that have ended.
+/// The webhooks about messages that have ended, which `record_message` stores.
 enum MessageWebhooks {
-    static func source() -> WebhookSource {
-        WebhookSource("messages", [.messageDone, .messageCanceled, .messageExpired], key: .uuid) { pool, range in
-            var events: [WebhookEvent] = []
-            for row in try await pool.read(ListMessageWebhooks(range: range)) {
-                guard let message = try await pool.read(ReadMessage(id: row.id)).first else { continue }
-                events.append(
-                    WebhookEvent(
-                        position: WebhookPosition(xid: row.xid, key: row.id.lowercased),
-                        type: WebhookType(rawValue: "message.\(message.state.rawValue)"),
-                        happenedAt: row.endedAt,
-                        storedAt: row.endedAt,
-                        userID: message.sender,
-                        data: MessageSummary.shape.json(message)
-                    )
-                )
-            }
-            return events
-        }
-    }
+    static let data = [
+        WebhookData([.messageDone, .messageCanceled, .messageExpired], ReadMessageWebhooks.self)
+    ]
 }
 
 // MARK: Statements
 
-/// Lists messages in the order of the transactions that ended them.
-struct ListMessageWebhooks: WebhookStatement {
+/// Reads messages as they were when they ended.
+struct ReadMessageWebhooks: WebhookDataStatement {
     static let sql: SQL = """
-        SELECT event_xid::text, event_at, id
-        FROM messages AS message
-        WHERE (event_xid, id) >= ($1::text::xid8, $2::text::uuid)
-            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
-        ORDER BY message.event_xid, id
-        LIMIT $4
+        SELECT webhook.id, \(MessageSummary.columns)
+        FROM webhook_events AS webhook
+        CROSS JOIN LATERAL jsonb_populate_record(NULL::message_summaries, webhook.data) AS message
+        WHERE webhook.id = ANY ($1)
         """
 
-    let range: WebhookRange
+    let events: [UUID]
 
-    static func decode(_ row: PostgresRow) throws -> (xid: String, endedAt: Date, id: UUID) {
-        try row.decode(String.self, Date.self, UUID.self)
+    static func decode(_ row: PostgresRow) throws -> WebhookData.Item {
+        try row.decode { (try $0.next(), MessageSummary.shape.json(try MessageSummary(&$0))) }
     }
 }

@@ -19,13 +19,12 @@ final class PushNotices: Sendable {
     /// Wakes the preparer.
     let preparing: Signal
     let servers: ServerNotices
-    /// The source of webhooks about pushes.
-    let webhooks: WebhookSource
+    let webhooks: WebhookNotice
     /// Makes this server look for pushes to send and to prepare. Callable from anywhere.
     let wakeWorkers: @Sendable () -> Void
     private let changes: Locked<Changes>
 
-    init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool, webhooks: WebhookSource) {
+    init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool, webhooks: WebhookNotice) {
         let (sending, preparing) = (Signal(loop: sending), Signal(loop: preparing))
         let changes = Locked(Changes())
         let wakeWorkers = { @Sendable in
@@ -42,7 +41,10 @@ final class PushNotices: Sendable {
     }
 
     /// Notifies all servers that a push was stored or has changed, after the commit. Callable from anywhere.
-    func pushChanged() { servers.send() }
+    func pushChanged() {
+        servers.send()
+        webhooks.send()
+    }
 
     /// Notifies this server's sender that a push has new batches. Callable from anywhere.
     func batchesAdded(to id: UUID, areLast: Bool) {

@@ -65,7 +65,6 @@ struct PushPreparer: Sendable {
     private func reportHalt(of id: UUID, reason: String) {
         logger.warning("Push halted", metadata: ["push": "\(id.lowercased)", "reason": "\(reason)"])
         notices.pushChanged()
-        notices.webhooks.changed()
     }
 
     /// Performs some steps. Returns `false` if it stored none, because another server may be preparing the push.

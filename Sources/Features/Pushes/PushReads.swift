@@ -74,8 +74,7 @@ struct PushReads: Sendable {
 struct ReadPush: PostgresStatement {
     static let sql: SQL = """
         SELECT \(PushSummary.columns)
-        FROM pushes AS push
-        CROSS JOIN LATERAL \(PushSummary.counts) AS counts
+        FROM push_summaries AS push
         WHERE push.id = $2
         """
 
@@ -116,8 +115,7 @@ struct ListPushes: PostgresStatement {
     static let sql: SQL = """
         SELECT \(PushSummary.columns)
         FROM find_pushes($2, $3, $4, $5, $6, $7, $8, $9, $1) AS found (id)
-        JOIN pushes AS push ON push.id = found.id
-        CROSS JOIN LATERAL \(PushSummary.counts) AS counts
+        JOIN push_summaries AS push ON push.id = found.id
         ORDER BY push.id DESC
         """
 

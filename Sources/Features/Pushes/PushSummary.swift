@@ -14,7 +14,7 @@ struct PushSummary: Sendable {
     /// The id of that key, which is not shown; `nil` for a push of an earlier version.
     let createdByKey: UUID?
     let kind: PushKind?
-    let state: PushState
+    var state: PushState
     var reason: String?
     /// The audience as it is shown: a JSON object.
     let audience: [UInt8]
@@ -54,6 +54,8 @@ struct PushSummary: Sendable {
     var batches = PushCounts()
     /// `nil` if it is not shown.
     var message: ShownMessage?
+    /// `nil` if it is not shown.
+    var app: ShownApp?
 }
 
 /// The message of a push as it is shown.
@@ -167,16 +169,22 @@ extension PushSummary {
                 "What phones show of it, with the present settings. Only in the response of `getPush`.",
                 \.message?.phones
             ),
+            .optional(
+                "app",
+                ShownApp.shape.kind,
+                "The app whose users are reached, by the present settings. Only in the response of `getPush`.",
+                \.app
+            ),
         ]
     )
 
     /// The time at which the push ends at its average rate so far.
     ///
-    /// `nil` if the push is not being sent, if the rate is unknown, or if the end is more than a year away. Such an
-    /// estimate is meaningless: the push has hardly begun, or a clock was set.
+    /// `nil` if the push is not being sent or waits for the hours for advertising, if the rate is unknown, or if the end is more than
+    /// a year away. Such an estimate is meaningless: the push has hardly begun, or a clock was set.
     private var estimatedEnd: Date? {
         let finished = users.sent + users.failed + users.uncertain
-        guard state == .sending, let startedAt, finished > 0, users.pending > 0 else { return nil }
+        guard state == .sending, waitsUntil == nil, let startedAt, finished > 0, users.pending > 0 else { return nil }
         let now = Date()
         let remaining = now.timeIntervalSince(startedAt) * Double(users.pending) / Double(finished)
         guard (0...Self.maxEstimateSeconds).contains(remaining) else { return nil }
@@ -195,81 +203,81 @@ extension Kind where Value == JSONFragment {
 }
 
 extension PushSummary {
-    /// The columns of `push` and its `counts` that ``init(_:)`` decodes. `$1` are the hours for advertising.
+    /// The columns of `push_summaries` that ``init(stored:)`` decodes.
+    static let storedColumns: SQL = """
+        push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience, push.to_testers,
+            push.counted_users, push.awaits_approval, push.approved_by, push.approved_at, push.stopped_by, push.last_tested_at,
+            push.exclusion, push.waits_for, push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at,
+            push.started_at, push.finished_at, push.first_words, push.message_sha256, push.warnings,
+            push.users, push.users_sent, push.users_failed, push.users_uncertain, push.users_skipped, push.users_may_repeat,
+            push.batches, push.batches_sent, push.batches_failed, push.batches_uncertain
+        """
+
+    /// The columns of `push_summaries`, and what depends on the hours for advertising, which are `$1`.
     static let columns: SQL = """
-        push.users, push.users_skipped, counts.may_repeat, push.next_number - 1, counts.states, counts.users, counts.batches,
-            push.id, push.name, push.created_by, push.created_by_key, push.kind,
-            push_shown_state(push.state, push.kind, push.to_testers, (SELECT advertising_ends($1) IS NOT NULL)), push.reason, push.audience,
-            push.to_testers, push.counted_users,
-            push_awaits_approval(
-                push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
-            ),
-            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version),
-            push.exclusion, push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
+        \(storedColumns),
+            push_shown_state(push.state, push.kind, push.to_testers, (SELECT advertising_ends($1) IS NOT NULL)),
             CASE
                 WHEN push.kind = 'advertising' AND NOT push.to_testers
-                    AND (
-                        push.state IN ('proposed', 'scheduled', 'preparing', 'sending')
-                        OR push_awaits_approval(
-                            push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped,
-                            push.allowed_users
-                        )
-                    )
+                    AND (push.state IN ('proposed', 'scheduled', 'preparing', 'sending') OR push.awaits_approval)
                     THEN advertising_begins($1, GREATEST(clock_timestamp(), push.send_at))
-            END,
-            push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at,
-            push.first_words, encode(sha256(convert_to(push.message, 'UTF8')), 'hex'), push.warnings
+            END
         """
 
-    /// The counts of `push`.
-    static let counts: SQL = """
-        (
-                    SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
-                        COALESCE(array_agg(batches), '{}') AS batches, COALESCE(sum(may_repeat), 0)::bigint AS may_repeat
-                    FROM push_counts
-                    WHERE push_id = push.id
-                )
-        """
+    /// Decodes ``storedColumns``: a push in the state that is stored, without what depends on the hours for advertising.
+    init(stored column: inout ColumnCursor) throws {
+        try self.init(
+            id: column.next(),
+            name: column.next(),
+            createdBy: column.next(),
+            createdByKey: column.next(),
+            kind: column.next(String?.self).flatMap(PushKind.init(rawValue:)),
+            state: PushState(rawValue: column.next()) ?? .halted,
+            reason: column.next(),
+            audience: column.next(),
+            toTesters: column.next(),
+            countedUsers: column.next(),
+            awaitsApproval: column.next(),
+            approvedBy: column.next(),
+            approvedAt: column.next(),
+            stoppedBy: column.next(),
+            lastTestedAt: column.next(),
+            exclusion: column.next(),
+            waitsFor: column.next(),
+            delivery: Delivery(rawValue: column.next()) ?? .atLeastOnce,
+            usersPerSecond: column.next(),
+            sendAt: column.next(),
+            expiresAt: column.next(),
+            createdAt: column.next(),
+            startedAt: column.next(),
+            finishedAt: column.next(),
+            firstWords: column.next(),
+            messageDigest: column.next(),
+            warnings: column.next(),
+            users: PushCounts(
+                total: column.next(),
+                sent: column.next(),
+                failed: column.next(),
+                uncertain: column.next(),
+                skipped: column.next(),
+                mayRepeat: column.next()
+            ),
+            batches: PushCounts(
+                total: column.next(),
+                sent: column.next(),
+                failed: column.next(),
+                uncertain: column.next()
+            )
+        )
+    }
 
+    /// Decodes ``columns``.
     init(_ row: PostgresRow) throws {
         self = try row.decode { column in
-            var users = try PushCounts(total: column.next(), skipped: column.next(), mayRepeat: column.next())
-            var batches = try PushCounts(total: Int64(column.next(Int32.self)))
-            let states = try column.next([String].self)
-            try users.add(states, column.next())
-            try batches.add(states, column.next())
-            return try PushSummary(
-                id: column.next(),
-                name: column.next(),
-                createdBy: column.next(),
-                createdByKey: column.next(),
-                kind: column.next(String?.self).flatMap(PushKind.init(rawValue:)),
-                state: PushState(rawValue: column.next()) ?? .halted,
-                reason: column.next(),
-                audience: column.next(),
-                toTesters: column.next(),
-                countedUsers: column.next(),
-                awaitsApproval: column.next(),
-                approvedBy: column.next(),
-                approvedAt: column.next(),
-                stoppedBy: column.next(),
-                lastTestedAt: column.next(),
-                exclusion: column.next(),
-                waitsFor: column.next(),
-                waitsUntil: column.next(),
-                delivery: Delivery(rawValue: column.next()) ?? .atLeastOnce,
-                usersPerSecond: column.next(),
-                sendAt: column.next(),
-                expiresAt: column.next(),
-                createdAt: column.next(),
-                startedAt: column.next(),
-                finishedAt: column.next(),
-                firstWords: column.next(),
-                messageDigest: column.next(),
-                warnings: column.next(),
-                users: users,
-                batches: batches
-            )
+            var push = try PushSummary(stored: &column)
+            push.state = PushState(rawValue: try column.next()) ?? push.state
+            push.waitsUntil = try column.next()
+            return push
         }
         try addExpiryWarning()
     }

@@ -38,7 +38,7 @@ struct WebhookAttempt: Sendable {
     }
 }
 
-/// The client of the endpoint.
+/// The client of the endpoints.
 struct WebhookSender: Sendable {
     /// The number of characters of a response that are shown.
     private static let shownCharacters = 200
@@ -49,7 +49,7 @@ struct WebhookSender: Sendable {
     /// The settings of the client: the system's certificates, and no more of a response than is needed.
     static var clientSettings: HTTPClientSettings {
         var settings = HTTPClientSettings(
-            maximumConnections: WebhookFeature.maximumConnections,
+            maximumConnections: WebhookFeature.connectionsPerEndpoint,
             maximumResponseBytes: 64 * 1024
         )
         settings.truncatesResponses = true
@@ -57,16 +57,13 @@ struct WebhookSender: Sendable {
     }
 
     let client: HTTPClient
-    let url: WebhookURL
     let timeLimit: Duration
-    /// Returns the secrets that sign at present.
-    let secrets: @Sendable () -> [WebhookSecret]
 
     /// Sends a webhook once.
-    func send(_ message: WebhookMessage) async -> WebhookAttempt {
+    func send(_ message: WebhookMessage, to endpoint: WebhookEndpoint) async -> WebhookAttempt {
         let start = MonotonicTime.now
         do throws(HTTPClientError) {
-            let response = try await client.send(request(message, at: Date()))
+            let response = try await client.send(request(message, to: endpoint, at: Date()))
             return attempt(response, MonotonicTime.now - start)
         } catch {
             let outcome: WebhookOutcome =
@@ -87,7 +84,7 @@ struct WebhookSender: Sendable {
         }
     }
 
-    private func request(_ message: WebhookMessage, at date: Date) -> HTTPClientRequest {
+    private func request(_ message: WebhookMessage, to endpoint: WebhookEndpoint, at date: Date) -> HTTPClientRequest {
         let body = message.body
         let seconds = Int(date.timeIntervalSince1970)
         let content = Array("\(message.id).\(seconds).".utf8) + body
@@ -95,10 +92,10 @@ struct WebhookSender: Sendable {
         fields[.contentType] = "application/json"
         fields[Self.id] = message.id
         fields[Self.timestamp] = String(seconds)
-        fields[Self.signature] = secrets().map { $0.signature(of: content) }.joined(separator: " ")
+        fields[Self.signature] = endpoint.secrets.map { $0.signature(of: content) }.joined(separator: " ")
         return HTTPClientRequest(
             method: .post,
-            url: url.text,
+            url: endpoint.url.text,
             headerFields: fields,
             body: body,
             // The receiver recognizes a repetition.

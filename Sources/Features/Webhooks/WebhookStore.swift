@@ -2,57 +2,74 @@ import Endpoints
 import FoundationEssentials
 import Postgres
 import Runtime
+import ServiceKit
 
-/// The endpoint and the cursors in PostgreSQL.
-///
-/// One server delivers at a time: the one whose lease the endpoint's row has.
+/// The endpoints and their webhooks in PostgreSQL.
 struct WebhookStore: Sendable {
-    /// The channel on which servers notify the one that delivers.
-    static let channel = "kakao_push_webhooks"
-
     let pool: PostgresPool
 
-    /// Stores the endpoint, and a cursor at the present for each source without one. A stored endpoint with the same URL keeps
-    /// its state.
+    // MARK: Endpoints
+
+    /// Stores the endpoints of the settings. One with the same URL keeps its state.
+    func store(_ endpoints: [WebhookEndpoint]) async throws {
+        guard !endpoints.isEmpty else { return }
+        try await pool.withTransaction { transaction in
+            // In one order, so that two servers do not wait for each other.
+            for endpoint in endpoints.sorted(by: { $0.name < $1.name }) {
+                try await transaction.query(StoreEndpoint(endpoint: endpoint))
+            }
+        }
+    }
+
+    /// Removes the endpoints that no server has confirmed for some time, and drops a part of their webhooks.
     ///
-    /// - Parameter sources: The sources whose events the endpoint gets. The cursors of others are deleted.
-    func prepare(_ url: WebhookURL, _ sources: [WebhookSource]) async throws {
+    /// - Returns: The number of webhooks that were dropped, up to `limit`.
+    func removeEndpoints(unconfirmedFor time: Duration, limit: Int) async throws -> Int {
         try await pool.withTransaction { transaction in
-            try await transaction.query(StoreEndpoint(urlSHA256: url.digest))
-            try await transaction.query(ShiftTransactions())
-            try await transaction.query(DeleteOtherCursors(sources: sources))
-            try await transaction.query(StoreCursors(sources: sources))
-            try await transaction.query(StoreMark())
+            try await transaction.query(RemoveEndpoints(time: time))
+            let dropped = try await transaction.query(DropWebhooks(limit: limit)).first ?? 0
+            try await transaction.query(DeleteRemovedEndpoints())
+            return Int(dropped)
         }
     }
 
-    /// Deletes the endpoint, unless a server delivers to it, whose settings then differ from this one's.
-    func removeEndpoint() async throws {
-        try await pool.withTransaction { transaction in
-            guard try await transaction.query(DeleteUnusedEndpoint()) > 0 else { return }
-            try await transaction.query(DeleteOtherCursors(sources: []))
-        }
-    }
-
-    /// Takes the endpoint under a lease, unless another server has it.
+    /// Stores a change of an endpoint.
     ///
-    /// - Returns: The stored state of the endpoint, the cursors of the sources, and the run of PostgreSQL that they belong to; `nil` if
-    ///   another server delivers.
-    func claim(under lease: UUID) async throws -> (EndpointStatus, [String: WebhookPosition], run: String)? {
-        try await pool.withTransaction { transaction in
-            guard let (status, run) = try await transaction.query(ClaimEndpoint(lease: lease)).first else { return nil }
-            let cursors = try await transaction.query(ListCursors())
-            return (status, Dictionary(uniqueKeysWithValues: cursors.map { ($0.source, $0.position) }), run)
-        }
+    /// - Returns: The endpoint, and whether its state is new; `nil` if no server has the endpoint any more.
+    func store(
+        _ change: EndpointChange,
+        of endpoint: String,
+        _ intervals: WebhookIntervals
+    ) async throws -> (StoredEndpoint, isNew: Bool)? {
+        try await pool.write(StoreEndpointChange(endpoint: endpoint, change: change, intervals: intervals)).first
     }
 
-    /// Notifies the server that delivers that there is something to read, or that the endpoint has changed.
-    func notify(_ subject: String) async throws {
-        _ = try await pool.write(SendNotification(channel: Self.channel, payload: subject))
+    // MARK: Webhooks
+
+    /// Claims webhooks that are due, under a lease.
+    ///
+    /// - Parameter time: The time for which no other server probes an endpoint that is failing.
+    /// - Returns: For each of the endpoints, a row for each claimed webhook, or one without.
+    func claim(
+        _ order: [WebhookSchedule.Room],
+        under lease: UUID,
+        probe time: Duration
+    ) async throws -> [ClaimWebhooks.Row] {
+        try await pool.write(ClaimWebhooks(lease: lease, order: order, probeTime: time))
+    }
+
+    /// Returns the webhooks that are claimed under a lease, as far as the database knows, without their messages.
+    func open(under lease: UUID) async throws -> [WebhookClaim] {
+        try await pool.read(ListOpenWebhooks(lease: lease))
+    }
+
+    /// Stores what became of claimed webhooks.
+    func record(_ results: [QueueResult<WebhookClaim, WebhookResult>]) async throws {
+        try await pool.write(RecordWebhooks(results: results.sorted { $0.claim.event < $1.claim.event }))
     }
 }
 
-// The delivery as the work of a queue: it is open while a server has the endpoint.
+// The webhooks as the work of a queue.
 extension WebhookStore: WorkStore {
     var queue: String { "webhooks" }
 
@@ -61,15 +78,15 @@ extension WebhookStore: WorkStore {
     }
 
     func isWorkOpen(under lease: UUID, in transaction: PostgresTransaction) async throws -> Bool {
-        try await transaction.query(FindOpenEndpoint(lease: lease)).first ?? false
+        try await transaction.query(FindOpenWebhook(lease: lease)).first ?? false
     }
 
     func orphanedLeases() async throws -> [UUID] {
-        try await pool.read(FindOrphanedEndpointLeases())
+        try await pool.read(FindOrphanedWebhookLeases())
     }
 
-    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> Int {
-        try await transaction.query(ReleaseEndpoint(leases: leases))
+    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> ReclaimedWork {
+        ReclaimedWork(items: try await transaction.query(ReclaimWebhooks(leases: leases)))
     }
 
     /// A webhook may be delivered twice.
@@ -79,133 +96,455 @@ extension WebhookStore: WorkStore {
     func isStored(_ claim: ClaimFile.Claim) async throws -> Bool? { nil }
 }
 
-// MARK: Statements
+/// Deletes the webhooks about a user who is erased.
+struct WebhookUserObserver: UserObserver {
+    let pool: PostgresPool
+    /// Whether user ids are Kakao's. Events have Kakao's ids, which may be those of other users otherwise.
+    let hasKakaoUserIDs: Bool
 
-/// Stores the endpoint. If its URL has changed, its state becomes `delivering` and its last error is deleted.
+    func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
+        try await pool.write(DeleteWebhooksOfUser(userID: userID, hasKakaoUserIDs: hasKakaoUserIDs))
+        return true
+    }
+}
+
+// MARK: Statements about endpoints
+
+/// Stores an endpoint, and that it is in the settings of a server. If its URL has changed, its state becomes `delivering`.
 struct StoreEndpoint: PostgresStatement {
     static let sql: SQL = """
-        INSERT INTO webhook_endpoint AS endpoint (url_sha256)
-        VALUES ($1)
-        ON CONFLICT (is_only) DO UPDATE
+        INSERT INTO webhook_endpoints AS endpoint (name, url_sha256, types)
+        VALUES ($1, $2, $3)
+        ON CONFLICT (name) DO UPDATE
         SET url_sha256 = excluded.url_sha256,
-            state = 'delivering',
+            types = excluded.types,
+            confirmed_at = now(),
+            (state, since, probes, last_error, last_error_at) = (
+                SELECT CASE WHEN is_new THEN 'delivering' ELSE endpoint.state END,
+                    CASE WHEN is_new THEN now() ELSE endpoint.since END,
+                    CASE WHEN is_new THEN 0 ELSE endpoint.probes END,
+                    CASE WHEN is_new THEN NULL ELSE endpoint.last_error END,
+                    CASE WHEN is_new THEN NULL ELSE endpoint.last_error_at END
+                FROM (
+                    SELECT endpoint.url_sha256 <> excluded.url_sha256 OR endpoint.state = 'removed' AS is_new
+                ) AS given
+            )
+        """
+
+    let endpoint: WebhookEndpoint
+
+    var parameters: [PostgresValue] {
+        [.text(endpoint.name), .bytes(endpoint.url.digest), .texts(endpoint.types.names)]
+    }
+}
+
+/// Removes the endpoints that no server has confirmed for some time: no further webhooks are stored for them.
+struct RemoveEndpoints: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE webhook_endpoints
+        SET state = 'removed',
             since = now(),
-            last_error = NULL,
-            last_error_at = NULL
-        WHERE endpoint.url_sha256 <> excluded.url_sha256
+            types = '{}'
+        WHERE state <> 'removed'
+            AND confirmed_at < now() - make_interval(secs => $1)
         """
 
-    let urlSHA256: [UInt8]
+    let time: Duration
 
-    var parameters: [PostgresValue] { [.bytes(urlSHA256)] }
+    var parameters: [PostgresValue] { [.float64(time.inSeconds)] }
 }
 
-/// Moves the ids of new events beyond all others, if those are of transactions that are still to come: the database was restored from
-/// a dump, and transaction ids restarted.
-struct ShiftTransactions: PostgresStatement {
-    static let sql: SQL = """
-        UPDATE webhook_endpoint
-        SET xid_offset = webhook_last_xid()::text::bigint - pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1
-        WHERE webhook_last_xid() > webhook_xid(pg_snapshot_xmax(pg_current_snapshot()), xid_offset)
+/// Drops up to `limit` webhooks of removed endpoints. One that was delivered before keeps that state. Returns their number.
+struct DropWebhooks: PostgresStatement {
+    /// The webhooks of `endpoint` that wait. Each part has an index of its own.
+    fileprivate static let pending: SQL = """
+        SELECT id
+        FROM webhook_events AS event
+        WHERE event.endpoint = endpoint.name
+            AND event.state = 'pending'
+            AND replayed_from IS NULL
+        UNION ALL
+        SELECT id
+        FROM webhook_events AS event
+        WHERE event.endpoint = endpoint.name
+            AND event.state = 'pending'
+            AND replayed_from IS NOT NULL
         """
-}
 
-/// Deletes the endpoint if no server has a lease of this queue.
-struct DeleteUnusedEndpoint: PostgresStatement {
     static let sql: SQL = """
-        DELETE FROM webhook_endpoint
-        WHERE NOT EXISTS (
-            SELECT 1
-            FROM work_leases
-            WHERE queue = 'webhooks'
-                AND ends_at > now()
+        WITH dropped AS (
+            UPDATE webhook_events
+            SET state = COALESCE(replayed_from, 'dropped'),
+                replayed_from = NULL
+            WHERE state = 'pending'
+                AND id = ANY (ARRAY(
+                    SELECT pending.id
+                    FROM webhook_endpoints AS endpoint
+                    CROSS JOIN LATERAL (\(pending)) AS pending
+                    WHERE endpoint.state = 'removed'
+                    LIMIT $1
+                ))
+            RETURNING 1
         )
+        SELECT count(*)
+        FROM dropped
+        """
+
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
+    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+}
+
+/// Deletes the removed endpoints that have no webhook to be delivered or dropped any more.
+struct DeleteRemovedEndpoints: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM webhook_endpoints AS endpoint
+        WHERE state = 'removed'
+            AND NOT EXISTS (\(DropWebhooks.pending))
+            AND NOT EXISTS (SELECT 1 FROM webhook_events AS event WHERE lease IS NOT NULL AND event.endpoint = endpoint.name)
         """
 }
 
-/// Stores a cursor for each source without one, at the oldest transaction that is still running: an event of a later one is
-/// delivered.
-struct StoreCursors: PostgresStatement {
+/// Stores a change of an endpoint. Returns the endpoint as it is then, and whether its state is new.
+///
+/// The wait before the next probe doubles with each failed one, whichever server makes it.
+struct StoreEndpointChange: PostgresStatement {
     static let sql: SQL = """
-        INSERT INTO webhook_cursors (source, xid, key)
-        SELECT source, webhook_horizon(), key
-        FROM unnest($1::text[], $2::text[]) AS given (source, key)
-        CROSS JOIN webhook_endpoint
-        ON CONFLICT (source) DO NOTHING
+        UPDATE webhook_endpoints AS endpoint
+        SET state = COALESCE($2, state),
+            since = CASE WHEN state <> $2 THEN now() ELSE since END,
+            probes = CASE $2 WHEN 'failing' THEN probes + 1 WHEN 'delivering' THEN 0 ELSE probes END,
+            next_probe_at = CASE $2
+                WHEN 'failing' THEN now() + make_interval(
+                    secs => GREATEST(LEAST($5 * 2 ^ LEAST(probes, 20), $6) * (0.8 + 0.4 * random()), $4)
+                )
+                ELSE next_probe_at
+            END,
+            last_error = COALESCE($3, last_error),
+            last_error_at = CASE WHEN $3 IS NULL THEN last_error_at ELSE now() END
+        WHERE name = $1
+            AND state <> 'removed'
+        RETURNING \(StoredEndpoint.columns), endpoint.since = now()
         """
 
-    let sources: [WebhookSource]
+    /// The longest wait that an endpoint can ask for.
+    private static let longestRetryAfter = Duration.seconds(3600)
 
-    var parameters: [PostgresValue] { [.texts(sources.map(\.name)), .texts(sources.map(\.key.lowest))] }
+    let endpoint: String
+    let change: EndpointChange
+    let intervals: WebhookIntervals
+
+    var parameters: [PostgresValue] {
+        [
+            .text(endpoint), .text(change.status?.rawValue), .text(change.error),
+            .float64(min(change.retryAfter ?? .zero, Self.longestRetryAfter).inSeconds),
+            .float64(intervals.firstProbe.inSeconds), .float64(intervals.longestProbe.inSeconds),
+        ]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> (StoredEndpoint, isNew: Bool) {
+        try row.decode { try (StoredEndpoint(&$0), isNew: $0.next()) }
+    }
 }
 
-/// Deletes the cursors of sources whose events the endpoint does not get.
-struct DeleteOtherCursors: PostgresStatement {
+/// Stores that an endpoint accepts webhooks, as an operator's test has shown.
+struct RestoreEndpoint: PostgresStatement {
     static let sql: SQL = """
-        DELETE FROM webhook_cursors
-        WHERE source <> ALL ($1::text[])
+        UPDATE webhook_endpoints
+        SET state = 'delivering',
+            since = now(),
+            probes = 0
+        WHERE name = $1
+            AND state IN ('failing', 'gone')
         """
 
-    let sources: [WebhookSource]
+    let endpoint: String
 
-    var parameters: [PostgresValue] { [.texts(sources.map(\.name))] }
+    var parameters: [PostgresValue] { [.text(endpoint)] }
 }
 
-/// Takes the endpoint under a valid lease, also if that was done before and the response was lost. Returns its state and the run of
-/// PostgreSQL; no row if another server has it.
-struct ClaimEndpoint: PostgresStatement {
+extension StoredEndpoint {
+    fileprivate static let columns: SQL = """
+        endpoint.name, endpoint.state, extract(epoch FROM endpoint.next_probe_at - now())::float8
+        """
+
+    /// Decodes ``columns``.
+    fileprivate init(_ column: inout ColumnCursor) throws {
+        let name = try column.next(String.self)
+        let state = try column.next(String.self)
+        guard let status = EndpointStatus(rawValue: state) else {
+            throw PostgresError(.decoding, detail: "the endpoint \(name) has the unknown state \(state)")
+        }
+        self.init(name: name, status: status, secondsToProbe: try column.next())
+    }
+}
+
+// MARK: Statements about webhooks
+
+/// Claims webhooks that are due under a valid lease, live ones before those that are delivered again. Of an endpoint that is failing, it
+/// claims one, if no other server probes the endpoint.
+struct ClaimWebhooks: PostgresStatement {
     static let sql: SQL = """
-        WITH lease AS MATERIALIZED (
+        WITH held AS MATERIALIZED (
             SELECT id
             FROM work_leases
             WHERE id = $1
                 AND ends_at > now()
             FOR KEY SHARE
+        ),
+        probe AS (
+            UPDATE webhook_endpoints AS endpoint
+            SET next_probe_at = now() + make_interval(secs => $4)
+            FROM held
+            WHERE endpoint.name = ANY ($2)
+                AND endpoint.state = 'failing'
+                AND endpoint.next_probe_at <= now()
+            RETURNING endpoint.name
+        ),
+        open AS (
+            SELECT name, CASE WHEN probe.name IS NULL THEN given.room ELSE 1 END AS room
+            FROM unnest($2::text[], $3::int[]) AS given (name, room)
+            JOIN webhook_endpoints AS endpoint USING (name)
+            LEFT JOIN probe USING (name)
+            CROSS JOIN held
+            WHERE endpoint.state = 'delivering'
+                OR probe.name IS NOT NULL
+        ),
+        claimed AS (
+            UPDATE webhook_events
+            SET state = 'sending',
+                lease = $1,
+                claims = claims + 1
+            WHERE id = ANY (ARRAY(
+                SELECT due.id
+                FROM open
+                CROSS JOIN LATERAL (
+                    SELECT id
+                    FROM (
+                        SELECT id
+                        FROM webhook_events
+                        WHERE endpoint = open.name
+                            AND state = 'pending'
+                            AND replayed_from IS NULL
+                            AND due_at <= now()
+                        ORDER BY due_at
+                        LIMIT open.room
+                        FOR UPDATE SKIP LOCKED
+                    ) AS live
+                    UNION ALL
+                    SELECT id
+                    FROM (
+                        SELECT id
+                        FROM webhook_events
+                        WHERE endpoint = open.name
+                            AND state = 'pending'
+                            AND replayed_from IS NOT NULL
+                            AND due_at <= now()
+                        ORDER BY due_at
+                        LIMIT open.room
+                        FOR UPDATE SKIP LOCKED
+                    ) AS replayed
+                    LIMIT open.room
+                ) AS due
+            ))
+            RETURNING id, endpoint, claims, attempts, type, happened_at, subject, revision, due_at,
+                replayed_from IS NOT NULL AS is_replayed
         )
-        UPDATE webhook_endpoint AS endpoint
-        SET lease = lease.id
-        FROM lease
-        WHERE endpoint.lease IS NULL
-            OR endpoint.lease = lease.id
-        RETURNING endpoint.state, database_run()
+        SELECT \(StoredEndpoint.columns), EXISTS (SELECT 1 FROM held), claimed.id, claimed.claims, claimed.attempts, claimed.type,
+            claimed.happened_at, claimed.subject, claimed.revision
+        FROM webhook_endpoints AS endpoint
+        LEFT JOIN claimed ON claimed.endpoint = endpoint.name
+        WHERE endpoint.name = ANY ($2)
+        ORDER BY endpoint.name, claimed.is_replayed, claimed.due_at
+        """
+
+    /// A claimed webhook without its data.
+    struct Event: Sendable {
+        let id: UUID
+        let claims: Int32
+        let attempts: Int32
+        let type: String
+        let happenedAt: Date
+        let subject: String
+        let revision: Int64
+
+        func message(data: [UInt8]) -> WebhookMessage {
+            WebhookMessage(
+                id: WebhookMessage.id(id),
+                type: type,
+                happenedAt: happenedAt,
+                subject: subject,
+                revision: revision,
+                data: data
+            )
+        }
+    }
+
+    struct Row: Sendable {
+        let endpoint: StoredEndpoint
+        let isLeaseValid: Bool
+        /// `nil` if none of the endpoint's webhooks was claimed.
+        let event: Event?
+    }
+
+    let lease: UUID
+    let order: [WebhookSchedule.Room]
+    let probeTime: Duration
+
+    var parameters: [PostgresValue] {
+        [
+            .uuid(lease), .texts(order.map(\.endpoint)), .int32s(order.map { Int32(clamping: $0.webhooks) }),
+            .float64(probeTime.inSeconds),
+        ]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> Row {
+        try row.decode { column in
+            let endpoint = try StoredEndpoint(&column)
+            let isLeaseValid = try column.next(Bool.self)
+            let id = try column.next(UUID?.self)
+            let claims = try column.next(Int32?.self)
+            let attempts = try column.next(Int32?.self)
+            let type = try column.next(String?.self)
+            let happenedAt = try column.next(Date?.self)
+            let subject = try column.next(String?.self)
+            let revision = try column.next(Int64?.self)
+            guard let id, let claims, let attempts, let type, let happenedAt, let subject, let revision else {
+                return Row(endpoint: endpoint, isLeaseValid: isLeaseValid, event: nil)
+            }
+            let event = Event(
+                id: id,
+                claims: claims,
+                attempts: attempts,
+                type: type,
+                happenedAt: happenedAt,
+                subject: subject,
+                revision: revision
+            )
+            return Row(endpoint: endpoint, isLeaseValid: isLeaseValid, event: event)
+        }
+    }
+}
+
+/// Stores what became of claimed webhooks. Has no effect on those that were claimed again since, or reclaimed, or deleted.
+struct RecordWebhooks: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE webhook_events AS event
+        SET state = given.state,
+            lease = NULL,
+            attempts = event.attempts + given.failures,
+            due_at = CASE WHEN given.wait IS NULL THEN event.due_at ELSE now() + make_interval(secs => given.wait) END,
+            replayed_from = CASE WHEN given.state = 'pending' THEN event.replayed_from END,
+            last_status = COALESCE(given.status, event.last_status),
+            last_error = COALESCE(given.error, event.last_error)
+        FROM unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::float8[], $6::int[], $7::text[])
+            AS given (id, claims, state, failures, wait, status, error)
+        WHERE event.id = given.id
+            AND event.claims = given.claims
+            AND event.state = 'sending'
+        """
+
+    let results: [QueueResult<WebhookClaim, WebhookResult>]
+
+    var parameters: [PostgresValue] {
+        [
+            .uuids(results.map(\.claim.event)), .int32s(results.map(\.claim.claims)),
+            .texts(results.map(\.claim.next.state)), .int32s(results.map(\.claim.next.failures)),
+            .float64s(results.map { $0.claim.next.wait?.inSeconds }),
+            .int32s(results.map { $0.outcome.attempt?.status.map { Int32(clamping: $0) } }),
+            .texts(results.map { $0.outcome.attempt?.error }),
+        ]
+    }
+}
+
+extension WebhookClaim.Next {
+    /// The state of the row.
+    fileprivate var state: String {
+        switch self {
+        case .delivered: "delivered"
+        case .retried, .held: "pending"
+        case .failed: "failed"
+        case .dropped: "dropped"
+        }
+    }
+
+    /// The attempts that count.
+    fileprivate var failures: Int32 {
+        switch self {
+        case .delivered, .dropped, .held: 0
+        case .retried, .failed: 1
+        }
+    }
+
+    /// The time until it is due; `nil` if that does not change.
+    fileprivate var wait: Duration? {
+        switch self {
+        case .delivered, .failed, .dropped, .held: nil
+        case .retried(let wait): wait
+        }
+    }
+}
+
+/// Lists the webhooks that are claimed under a lease.
+struct ListOpenWebhooks: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, claims, endpoint, attempts
+        FROM webhook_events
+        WHERE lease = $1
         """
 
     let lease: UUID
 
     var parameters: [PostgresValue] { [.uuid(lease)] }
-    static func decode(_ row: PostgresRow) throws -> (EndpointStatus, run: String) {
-        let (state, run) = try row.decode(String.self, String.self)
-        return (try EndpointStatus(state), run)
+
+    static func decode(_ row: PostgresRow) throws -> WebhookClaim {
+        try row.decode { column in
+            try WebhookClaim(
+                event: column.next(),
+                claims: column.next(),
+                endpoint: column.next(),
+                attempts: column.next(),
+                isProbe: false,
+                readAt: 0,
+                message: nil
+            )
+        }
     }
 }
 
-/// Releases the endpoint, if one of these leases has it.
-struct ReleaseEndpoint: PostgresStatement {
-    static let sql: SQL = """
-        UPDATE webhook_endpoint
-        SET lease = NULL
-        WHERE lease = ANY ($1)
-        """
-
-    let leases: [UUID]
-
-    var parameters: [PostgresValue] { [.uuids(leases)] }
-}
-
-/// Renews a lease, and returns whether no other server with a valid lease has the endpoint. Returns no row if the lease was
-/// deleted.
+/// Renews a lease, and returns whether there is anything to do, now or within seconds: webhooks to deliver, or work of other servers, which
+/// may have stopped. Returns no row if the lease was deleted.
 struct RenewWebhookLease: PostgresStatement {
     static let sql: SQL = """
         UPDATE work_leases
         SET ends_at = now() + make_interval(secs => $2)
         WHERE id = $1
-        RETURNING NOT EXISTS (
-            SELECT 1
-            FROM webhook_endpoint AS endpoint
-            JOIN work_leases AS held ON held.id = endpoint.lease
-            WHERE held.id <> $1
-                AND held.ends_at > now()
-        )
+        RETURNING EXISTS (
+                SELECT 1
+                FROM webhook_endpoints AS endpoint
+                WHERE state IN ('delivering', 'failing')
+                    AND (
+                        EXISTS (
+                            SELECT 1
+                            FROM webhook_events
+                            WHERE webhook_events.endpoint = endpoint.name
+                                AND state = 'pending'
+                                AND replayed_from IS NULL
+                                AND due_at <= now() + interval '10 s'
+                        )
+                        OR EXISTS (
+                            SELECT 1
+                            FROM webhook_events
+                            WHERE webhook_events.endpoint = endpoint.name
+                                AND state = 'pending'
+                                AND replayed_from IS NOT NULL
+                                AND due_at <= now() + interval '10 s'
+                        )
+                    )
+            )
+            OR EXISTS (SELECT 1 FROM webhook_events WHERE lease IS NOT NULL)
+            OR EXISTS (SELECT 1 FROM work_leases WHERE queue = 'webhooks' AND ends_at < now())
         """
 
     let id: UUID
@@ -215,10 +554,10 @@ struct RenewWebhookLease: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
-/// Returns whether a lease has the endpoint.
-struct FindOpenEndpoint: PostgresStatement {
+/// Returns whether a webhook is claimed under a lease.
+struct FindOpenWebhook: PostgresStatement {
     static let sql: SQL = """
-        SELECT EXISTS (SELECT 1 FROM webhook_endpoint WHERE lease = $1)
+        SELECT EXISTS (SELECT 1 FROM webhook_events WHERE lease = $1)
         """
 
     let lease: UUID
@@ -227,11 +566,11 @@ struct FindOpenEndpoint: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
-/// Finds the lease of the endpoint if its row in `work_leases` is missing.
-struct FindOrphanedEndpointLeases: PostgresStatement {
+/// Finds the leases of claimed webhooks whose row in `work_leases` is missing.
+struct FindOrphanedWebhookLeases: PostgresStatement {
     static let sql: SQL = """
-        SELECT lease
-        FROM webhook_endpoint
+        SELECT DISTINCT lease
+        FROM webhook_events
         WHERE lease IS NOT NULL
             AND NOT EXISTS (SELECT 1 FROM work_leases WHERE id = lease)
         """
@@ -239,123 +578,53 @@ struct FindOrphanedEndpointLeases: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
 }
 
-/// Lists how far each source is delivered.
-struct ListCursors: PostgresStatement {
+/// Ends the claims of deleted leases.
+struct ReclaimWebhooks: PostgresStatement {
     static let sql: SQL = """
-        SELECT source, xid::text, key
-        FROM webhook_cursors
+        UPDATE webhook_events
+        SET state = 'pending',
+            lease = NULL
+        WHERE lease = ANY ($1)
         """
 
-    static func decode(_ row: PostgresRow) throws -> (source: String, position: WebhookPosition) {
-        let (source, xid, key) = try row.decode(String.self, String.self, String.self)
-        return (source, WebhookPosition(xid: xid, key: key))
-    }
+    let leases: [UUID]
+
+    var parameters: [PostgresValue] { [.uuids(leases)] }
 }
 
-/// Stores how far a source is delivered, if a lease has the endpoint, and the position is of the present run of PostgreSQL: another run may
-/// have lost transactions, and then it gives their ids to others.
-struct MoveCursor: PostgresStatement {
+/// Deletes the webhooks about a user, in whatever state they are.
+struct DeleteWebhooksOfUser: PostgresStatement {
     static let sql: SQL = """
-        UPDATE webhook_cursors
-        SET xid = $2::text::xid8,
-            key = $3
-        WHERE source = $1
-            AND EXISTS (SELECT 1 FROM webhook_endpoint WHERE lease = $4)
-            AND database_run() = $5
+        DELETE FROM webhook_events
+        WHERE user_id = $1
+            AND ($2 OR type NOT IN ('user.unlinked', 'account.event.received'))
         """
 
-    let source: String
-    let position: WebhookPosition
-    let lease: UUID
-    let run: String
+    let userID: Int64
+    /// Otherwise those about events stay.
+    let hasKakaoUserIDs: Bool
 
-    var parameters: [PostgresValue] {
-        [.text(source), .text(position.xid), .text(position.key), .uuid(lease), .text(run)]
-    }
+    var parameters: [PostgresValue] { [.int64(userID), .bool(hasKakaoUserIDs)] }
 }
 
-/// The endpoint as operators see it.
-struct EndpointState: Sendable {
-    let status: EndpointStatus
-    let since: Date
-    let lastError: String?
-    let lastErrorAt: Date?
-}
-
-/// Reads the state of the endpoint.
-struct ReadEndpoint: PostgresStatement {
+/// Deletes up to `limit` webhooks that were stored more than `retentionDays` ago and will not be sent, the oldest first. Skips rows that
+/// another server is deleting.
+struct DeleteOldWebhooks: PostgresStatement {
     static let sql: SQL = """
-        SELECT state, since, last_error, last_error_at
-        FROM webhook_endpoint
+        DELETE FROM webhook_events
+        WHERE id = ANY (ARRAY(
+            SELECT id
+            FROM webhook_events
+            WHERE id < uuid_v7_floor(now() - make_interval(days => $1))
+                AND state IN ('delivered', 'failed', 'dropped')
+            ORDER BY id
+            LIMIT $2
+            FOR UPDATE SKIP LOCKED
+        ))
         """
 
-    static func decode(_ row: PostgresRow) throws -> EndpointState {
-        let (state, since, lastError, lastErrorAt) = try row.decode(
-            String.self,
-            Date.self,
-            String?.self,
-            Date?.self
-        )
-        return EndpointState(
-            status: try EndpointStatus(state),
-            since: since,
-            lastError: lastError,
-            lastErrorAt: lastErrorAt
-        )
-    }
-}
+    let retentionDays: Int
+    let limit: Int
 
-/// Stores a change of the endpoint, if a lease has it.
-struct RecordEndpoint: PostgresStatement {
-    static let sql: SQL = """
-        UPDATE webhook_endpoint
-        SET state = COALESCE($2, state),
-            since = CASE WHEN state <> $2 THEN now() ELSE since END,
-            last_error = COALESCE($3, last_error),
-            last_error_at = CASE WHEN $3 IS NULL THEN last_error_at ELSE now() END
-        WHERE lease = $1
-        """
-
-    let lease: UUID
-    let change: EndpointChange
-
-    var parameters: [PostgresValue] { [.uuid(lease), .text(change.status?.rawValue), .text(change.error)] }
-}
-
-/// Stores that the endpoint accepts webhooks, as an operator's test has shown.
-struct RestoreEndpoint: PostgresStatement {
-    static let sql: SQL = """
-        UPDATE webhook_endpoint
-        SET state = 'delivering',
-            since = now()
-        WHERE state <> 'delivering'
-        """
-}
-
-/// Stores which transactions are running now.
-struct StoreMark: PostgresStatement {
-    static let sql: SQL = """
-        INSERT INTO webhook_marks (oldest_xid, next_xid)
-        SELECT webhook_xid(pg_snapshot_xmin(now), xid_offset), webhook_xid(pg_snapshot_xmax(now), xid_offset)
-        FROM (SELECT pg_current_snapshot() AS now) AS snapshot
-        CROSS JOIN webhook_endpoint
-        ON CONFLICT (marked_at) DO NOTHING
-        """
-}
-
-/// Deletes the marks of times that are longer ago than any event is kept.
-struct DeleteOldMarks: PostgresStatement {
-    static let sql: SQL = """
-        DELETE FROM webhook_marks
-        WHERE marked_at < now() - interval '10 years'
-        """
-}
-
-extension EndpointStatus {
-    fileprivate init(_ stored: String) throws {
-        guard let status = EndpointStatus(rawValue: stored) else {
-            throw PostgresError(.decoding, detail: "an endpoint has the unknown state \(stored)")
-        }
-        self = status
-    }
+    var parameters: [PostgresValue] { [.int32(Int32(clamping: retentionDays)), .int64(Int64(limit))] }
 }

@@ -1,6 +1,6 @@
 import Runtime
 
-/// The types of webhooks that the endpoint gets.
+/// The types of webhooks that an endpoint gets.
 package struct WebhookTypes: Sendable, Equatable {
     /// Types, and prefixes that end with `.*`; empty for all types.
     package let patterns: [String]
@@ -32,6 +32,9 @@ package struct WebhookTypes: Sendable, Equatable {
         guard patterns.allSatisfy(Self.allPatterns.contains) else { return nil }
         self.init(known: patterns)
     }
+
+    /// The names of all of them.
+    var names: [String] { Self.choices.filter(contains).map(\.rawValue) }
 
     func contains(_ type: WebhookType) -> Bool {
         patterns.isEmpty || patterns.contains { Self.matches($0, type) }

@@ -29,15 +29,24 @@ struct SettingsOptions: ParsableArguments {
         guard contents != nil || file == nil else {
             throw SettingsError(place: path, message: "The file cannot be read.")
         }
-        return try Settings(
-            environment: environment,
-            yaml: contents.map { String(decoding: $0, as: UTF8.self) },
-            path: path,
-            readFile: { path in
-                guard let contents = FileContents.read(path) else { throw CocoaError(.fileReadNoSuchFile) }
-                return String(decoding: contents, as: UTF8.self)
-            }
-        )
+        do {
+            return try Settings(
+                environment: environment,
+                yaml: contents.map { String(decoding: $0, as: UTF8.self) },
+                path: path,
+                readFile: { path in
+                    guard let contents = FileContents.read(path) else { throw CocoaError(.fileReadNoSuchFile) }
+                    return String(decoding: contents, as: UTF8.self)
+                }
+            )
+        } catch let error as SettingsError where contents == nil && error.isOfMissingSetting {
+            let folder = FileManager.default.currentDirectoryPath
+            throw SettingsError(
+                place: error.place,
+                message:
+                    "\(error.message) There is no readable \(path) in \(folder): run it in the folder of the file, or name the file with --config."
+            )
+        }
     }
 
     /// The sources that ``load(environment:)`` reads, in words.
@@ -85,10 +94,16 @@ extension Settings {
         let loops = try EventLoopGroup(count: 1)
         defer { loops.shutdown() }
         let loop = loops.loops[0]
-        let pool = PostgresPool(settings: try PostgresSettings(url: databaseURL.revealed), loop: loop, logger: logger)
+        var database = try PostgresSettings(url: databaseURL.revealed)
+        // A command makes one statement after another.
+        database.writeConnections = 1
+        let pool = PostgresPool(settings: database, loop: loop, logger: logger)
         pool.start()
         do {
             try await body(pool, loop)
+            // For a connection that is closed while it opens, PostgreSQL would log an error with a long statement.
+            _ = try? await pool.read(text: "SELECT 1")
+            _ = try? await pool.write(text: "SELECT 1")
         } catch {
             await pool.shutdown()
             throw error
@@ -112,6 +127,9 @@ func reportingFailures(_ body: () async throws -> Void) async throws {
         case .settings, .standby, .unsuitable: throw ExitCode(EX_CONFIG)
         default: throw ExitCode.failure
         }
+    } catch let failure as any FailureOfArguments where failure.isOfArguments {
+        Terminal.writeError("push-server: \(failure)")
+        throw ExitCode(EX_USAGE)
     } catch {
         Terminal.writeError("push-server: \(error)")
         throw ExitCode.failure

@@ -109,10 +109,9 @@ package struct Settings: SettingsGroup {
         self.init()
         for setting in Self.all {
             try setting.read(reader, &self)
-            guard setting.isSecret, let file = reader.file(ofSecret: setting.name), !secretFiles.contains(file) else {
-                continue
+            for file in try reader.secretFiles(of: setting) where !secretFiles.contains(file) {
+                secretFiles.append(file)
             }
-            secretFiles.append(file)
         }
         try validate(reader)
     }

@@ -46,11 +46,18 @@ package enum SettingsDocument: String, CaseIterable, Sendable {
                 text += "\n\(section):\n"
             }
             text += Self.comment(Self.sentence(of: setting), indentation: "  ")
+            let key = setting.name.dropFirst(section.count + 1)
             let isFile = setting.isSecret && setting.example.hasPrefix("/")
-            text +=
-                "  # \(setting.name.dropFirst(section.count + 1))\(isFile ? "_file" : ""):\(setting.example.isEmpty ? "" : " \(setting.example)")\n"
+            text += "  # \(key)\(isFile ? "_file" : ""):\(Self.example(of: setting))\n"
         }
         return text
+    }
+
+    /// Returns what follows the name of a setting.
+    private static func example(of setting: Setting<Settings>) -> String {
+        guard setting.isList else { return setting.example.isEmpty ? "" : " \(setting.example)" }
+        let members = setting.members.filter { !$0.example.isEmpty }.map { "\($0.exampleName): \($0.example)" }
+        return "\n  #   - " + members.joined(separator: "\n  #     ")
     }
 
     // MARK: .env.example

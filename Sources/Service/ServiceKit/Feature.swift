@@ -29,8 +29,8 @@ package protocol Feature: Sendable {
     /// Applies the settings after a reload. Only those that can be reloaded have changed.
     func apply(_ settings: Configuration)
 
-    /// The tables whose rows become webhooks.
-    var webhookSources: [WebhookSource] { get }
+    /// The data of the feature's webhooks.
+    var webhookData: [WebhookData] { get }
 
     /// The channels of PostgreSQL on which other servers notify the feature.
     var channels: [String] { get }
@@ -44,7 +44,7 @@ extension Feature {
     package func makeServices() -> [any Service] { [] }
     package var retentions: [Retention] { [] }
     package func apply(_ settings: Configuration) {}
-    package var webhookSources: [WebhookSource] { [] }
+    package var webhookData: [WebhookData] { [] }
     package var channels: [String] { [] }
     package func receive(_ event: PostgresListener.Event) {}
 }

@@ -34,6 +34,8 @@ package struct ServerContext: Sendable {
     package let monitoring = Monitoring()
     /// The switch that stops all that is sent. Features register their senders.
     package let senderControl: SenderControl
+    /// Tells the delivery of webhooks that there may be new ones.
+    package let webhooks = WebhookNotice()
     /// Finds out whether PostgreSQL has lost commits. Features register what they know of theirs.
     package let lostCommits: LostCommits
     /// The journal of calls from Kakao; `nil` if none is configured.
@@ -135,7 +137,7 @@ package struct ServerContext: Sendable {
                 availability.record($0)
             }
         }
-        senderControl = SenderControl(pool: self.loops[0].pool)
+        senderControl = SenderControl(pool: self.loops[0].pool, webhooks: webhooks)
         lostCommits = LostCommits(
             pool: self.loops[0].pool,
             control: senderControl,

@@ -21,6 +21,8 @@ package struct Setting<Group: SettingsGroup>: Sendable {
     package let description: String
     /// Whether a reload applies a changed value. Otherwise it takes effect after a restart.
     package let isReloadable: Bool
+    /// The members of each mapping of a list; empty of a single value.
+    package let members: [SettingMember]
     /// Reads the value, if it is given.
     package let read: @Sendable (SettingsReader, inout Group) throws -> Void
     /// Returns whether two groups have different values.
@@ -34,6 +36,8 @@ package struct Setting<Group: SettingsGroup>: Sendable {
     /// The name of the environment variable, such as `HTTP_PORT` for `http.port`.
     package var environmentName: String { SettingsReader.environmentName(name) }
 
+    /// Whether the value is a list of mappings. In the environment it is JSON.
+    package var isList: Bool { !members.isEmpty }
 }
 
 extension Setting {
@@ -93,10 +97,38 @@ extension Setting {
             example: example,
             isReloadable,
             description
-        ) { reader in
-            guard let value = try reader.value(name, kind) else { throw reader.error(name, "is required.") }
-            return value
-        }
+        ) { try $0.required(name, kind) }
+    }
+
+    /// A setting whose value is a list of mappings, none by default.
+    ///
+    /// - Parameter kind: The kind of a mapping.
+    package init<Value: Sendable & Equatable>(
+        _ name: String,
+        _ path: any WritableKeyPath<Group, [Value]> & Sendable,
+        listOf kind: SettingMapping<Value>,
+        reloadable isReloadable: Bool = false,
+        _ description: String
+    ) {
+        let names = kind.members.map { "`\($0.name)`" }.joined(separator: ", ")
+        let example = kind.members.filter { !$0.example.isEmpty }.map { "\"\($0.exampleName)\":\"\($0.example)\"" }
+        self.init(
+            name: name,
+            isSecret: false,
+            isRequired: false,
+            allowed: "a list of mappings with \(names); JSON in the environment",
+            defaultText: "none",
+            example: "[{\(example.joined(separator: ","))}]",
+            description: description,
+            isReloadable: isReloadable,
+            members: kind.members,
+            read: { reader, settings in
+                guard let mappings = try reader.mappings(name, kind.members) else { return }
+                settings[keyPath: path] = try mappings.map(kind.read)
+            },
+            differs: { $0[keyPath: path] != $1[keyPath: path] },
+            copy: { $1[keyPath: path] = $0[keyPath: path] }
+        )
     }
 
     /// Returns this setting as one of the group that contains its group.
@@ -110,6 +142,7 @@ extension Setting {
             example: example,
             description: description,
             isReloadable: isReloadable,
+            members: members,
             read: { reader, root in try read(reader, &root[keyPath: path]) },
             differs: { differs($0[keyPath: path], $1[keyPath: path]) },
             copy: { copy($0[keyPath: path], &$1[keyPath: path]) }
@@ -137,6 +170,7 @@ extension Setting {
             example: example,
             description: description,
             isReloadable: isReloadable,
+            members: [],
             read: { reader, settings in
                 if let value = try read(reader) { settings[keyPath: path] = value }
             },
@@ -162,6 +196,38 @@ package protocol SettingsGroup: Sendable {
 
 extension SettingsGroup {
     package mutating func validate(_ reader: SettingsReader, _ kakao: KakaoSettings) throws {}
+}
+
+/// A kind of mapping, of which a setting has a list: its members, and how a value is read from them.
+package struct SettingMapping<Value: Sendable>: Sendable {
+    let members: [SettingMember]
+    let read: @Sendable (SettingsReader) throws -> Value
+
+    /// - Parameters:
+    ///   - members: All members, in the order of the documents.
+    ///   - read: Reads them by their names. An error names the mapping, too.
+    package init(_ members: [SettingMember], read: @escaping @Sendable (SettingsReader) throws -> Value) {
+        self.members = members
+        self.read = read
+    }
+}
+
+/// A member of a mapping.
+package struct SettingMember: Sendable {
+    let name: String
+    /// Whether it is never printed and may come from a file.
+    let isSecret: Bool
+    /// An example for the commented files; empty for none. That of a secret is the path of its file.
+    package let example: String
+
+    package init(_ name: String, isSecret: Bool = false, example: String = "") {
+        self.name = name
+        self.isSecret = isSecret
+        self.example = example
+    }
+
+    /// The name of the member that has the example.
+    package var exampleName: String { isSecret ? "\(name)_file" : name }
 }
 
 /// A kind of setting: how its text is read, and how a value is shown.

@@ -10,5 +10,11 @@ package struct SettingsError: Error, Sendable, Equatable, CustomStringConvertibl
         self.message = message
     }
 
+    /// Whether the setting was found neither in a file nor in the environment.
+    package var isOfMissingSetting: Bool { place.hasSuffix(Self.missing) }
+
+    /// The end of the place of a setting that was found nowhere.
+    static let missing = " in the environment)"
+
     package var description: String { "\(place): \(message)" }
 }

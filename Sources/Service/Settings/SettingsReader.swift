@@ -1,4 +1,6 @@
 /// A reader of single settings, from the environment or else from the file. It knows the place of each, for errors.
+///
+/// Each mapping of a setting that is a list has a reader of its own, for which the mapping is the file.
 package struct SettingsReader {
     private let environment: [String: String]
     private let file: SettingsFile?
@@ -26,14 +28,46 @@ package struct SettingsReader {
         return value
     }
 
-    /// Returns the file that contains a secret: its own, or the settings file. `nil` if it is in the environment or not set.
-    package func file(ofSecret name: String) -> String? {
+    /// Returns the value of a setting.
+    ///
+    /// - Throws: ``SettingsError`` if it is not set or invalid, or if the file of a secret cannot be read.
+    package func required<Value>(_ name: String, _ kind: SettingKind<Value>) throws -> Value {
+        guard let value = try value(name, kind) else { throw error(name, "is required.") }
+        return value
+    }
+
+    /// Returns a reader of each mapping of a list, or `nil` if the list is not set.
+    ///
+    /// - Throws: ``SettingsError`` for a variable that is no list of mappings of these members.
+    func mappings(_ name: String, _ members: [SettingMember]) throws -> [SettingsReader]? {
+        let variable = Self.environmentName(name)
+        let mappings: [SettingsFile]
+        if let json = environment[variable] {
+            mappings = try SettingsFile.list(name, of: SettingNames(members), json: json, variable: variable)
+        } else if case .list(let given)? = file?.entries[name]?.value {
+            mappings = given
+        } else {
+            return nil
+        }
+        return mappings.map { SettingsReader(environment: [:], file: $0, readFile: readFile) }
+    }
+
+    /// Returns the files that contain the secrets of a setting: files of their own, or the settings file. None for those in the
+    /// environment.
+    package func secretFiles<Group>(of setting: Setting<Group>) throws -> [String] {
+        guard setting.isList else { return setting.isSecret ? [file(ofSecret: setting.name)].compactMap(\.self) : [] }
+        let mappings = try self.mappings(setting.name, setting.members) ?? []
+        let secrets = setting.members.filter(\.isSecret)
+        return mappings.flatMap { mapping in secrets.compactMap { mapping.file(ofSecret: $0.name) } }
+    }
+
+    private func file(ofSecret name: String) -> String? {
         guard environment[Self.environmentName(name)] == nil else { return nil }
         return file?.entries[name] == nil ? text("\(name)_file") : file?.path
     }
 
     private func text(_ name: String) -> String? {
-        environment[Self.environmentName(name)] ?? file?.entries[name]?.value
+        environment[Self.environmentName(name)] ?? file?.entries[name]?.text
     }
 
     /// Returns the contents of the file that has the secret, without the line end that editors and `echo` append.
@@ -44,7 +78,10 @@ package struct SettingsReader {
             while let last = text.last, last.isNewline { text.removeLast() }
             return text.isEmpty ? nil : text
         } catch {
-            throw SettingsError(place: place(of: name), message: "The file \(path) for \(name) cannot be read.")
+            throw SettingsError(
+                place: place(of: name),
+                message: "The file \(path) for \(prefix)\(name) cannot be read."
+            )
         }
     }
 
@@ -57,13 +94,17 @@ package struct SettingsReader {
         for suffix in ["", "_file"] {
             if let file, let entry = file.entries[name + suffix] { return file.place(line: entry.line) }
         }
-        return "\(name) (\(variable) in the environment)"
+        if let file, !file.prefix.isEmpty { return file.place(line: file.line) }
+        return "\(name) (\(variable)\(SettingsError.missing)"
     }
 
     /// Returns the error of a setting.
     ///
     /// - Parameter message: The problem, in words that follow the name.
     package func error(_ name: String, _ message: String) -> SettingsError {
-        SettingsError(place: place(of: name), message: "\(name) \(message)")
+        SettingsError(place: place(of: name), message: "\(prefix)\(name) \(message)")
     }
+
+    /// The start of names in errors: `webhooks.endpoints[0].` in a mapping of a list.
+    private var prefix: String { file?.prefix ?? "" }
 }

@@ -61,6 +61,21 @@ import Testing
         }
     }
 
+    @Test("Users are named in uuid or in uuids, and the error of a request with both blames neither value")
+    func bothNames() async throws {
+        try await withSharedService { service in
+            let both = try await service.api.get("/v1/push/tokens", ["uuid": "1", "uuids": "[2]"])
+            #expect(both.status == 400 && both.field == "uuids" && both.json?["code"] == -2)
+            #expect(
+                both.json?["detail"] == "uuids must be absent beside uuid. Specify only one of them.",
+                "\(both.text)"
+            )
+            let none = try await service.api.get("/v1/push/tokens")
+            #expect(none.status == 400 && none.field == "uuid")
+            #expect(none.json?["msg"] == "The Parameter [uuid] cannot be null.", "\(none.text)")
+        }
+    }
+
     @Test(
         "While Kakao is unavailable, a list with unknown users fails instead of being incomplete, and other lists work"
     )

@@ -2,114 +2,150 @@ import Testing
 
 @testable import Webhooks
 
-/// The state machine of the endpoint. Probes wait for 1 s, 2 s and so on, without jitter.
+/// The state machine of an endpoint, as a server knows it.
 @Suite struct EndpointConditionTests {
-    private static func condition(_ status: EndpointStatus = .delivering) -> EndpointCondition {
-        EndpointCondition(status, firstProbe: .seconds(1), longestProbe: .seconds(4), at: 0)
+    private var condition = EndpointCondition()
+
+    private func attempt(_ outcome: WebhookOutcome, retryAfter: Duration? = nil) -> WebhookAttempt {
+        WebhookAttempt(
+            outcome: outcome,
+            status: nil,
+            text: "\(outcome)",
+            retryAfter: retryAfter,
+            duration: .zero
+        )
     }
 
-    private static func attempt(_ outcome: WebhookOutcome, retryAfter: Duration? = nil) -> WebhookAttempt {
-        WebhookAttempt(outcome: outcome, status: nil, text: "", retryAfter: retryAfter, duration: .zero)
+    /// Stores what is to be stored, and returns it.
+    private mutating func store() -> EndpointChange? {
+        let change = condition.beginStoring()
+        if change != nil { condition.endedStoring() }
+        return change
     }
 
-    @Test("Any number of requests may be in flight, and a webhook that is rejected alone is set aside")
-    func delivering() {
-        var condition = Self.condition()
-        for _ in 0..<3 { #expect(condition.admit(at: 0) == .now) }
-        #expect(condition.ended(Self.attempt(.rejected), attempts: 1, at: 0, jitter: 1) == .setAside)
-        #expect(condition.ended(Self.attempt(.unanswered), attempts: 1, at: 0, jitter: 1) == .setAside)
-        #expect(condition.ended(Self.attempt(.delivered), attempts: 1, at: 0, jitter: 1) == .delivered)
-        #expect(condition.status == .delivering)
+    @Test("A webhook that is rejected alone is retried, and its error is stored without a state")
+    mutating func rejected() {
+        #expect(condition.ended(attempt(.rejected), isProbe: false) == .retried)
+        #expect(store() == EndpointChange(error: "rejected"))
+        #expect(condition.ended(attempt(.unanswered), isProbe: false) == .retried)
+        #expect(store() == EndpointChange(error: "unanswered"))
+        #expect(condition.ended(attempt(.delivered), isProbe: false) == .delivered)
+        #expect(store() == nil)
+        #expect(condition.isDelivering && condition.nextClaim == 0)
     }
 
     @Test("Failures in a row, without a success between them, mean that the endpoint is failing")
-    func failuresInRow() {
-        var condition = Self.condition()
-        for number in 1..<(2 * EndpointCondition.failureLimit) {
-            #expect(condition.admit(at: 0) == .now)
-            let outcome: WebhookOutcome = number == EndpointCondition.failureLimit - 1 ? .delivered : .rejected
-            _ = condition.ended(Self.attempt(outcome), attempts: 1, at: 0, jitter: 1)
-            #expect(condition.status == (number == 2 * EndpointCondition.failureLimit - 1 ? .failing : .delivering))
+    mutating func failuresInRow() {
+        let limit = EndpointCondition.failureLimit
+        for number in 1..<(2 * limit) {
+            let outcome: WebhookOutcome = number == limit - 1 ? .delivered : .rejected
+            #expect(
+                condition.ended(attempt(outcome), isProbe: false) == (outcome == .delivered ? .delivered : .retried)
+            )
+            #expect(condition.isDelivering == (number < 2 * limit - 1))
         }
+        #expect(store() == EndpointChange(status: .failing, error: "rejected"))
     }
 
-    @Test("Without a connection the webhook is held at once, and one probe at a time waits longer and longer")
-    func probes() {
-        var condition = Self.condition()
-        #expect(condition.admit(at: 0) == .now)
-        #expect(condition.ended(Self.attempt(.unavailable), attempts: 1, at: 0, jitter: 1) == .hold)
-        var now: UInt64 = 0
-        for wait: UInt64 in [1000, 2000, 4000, 4000] {
-            #expect(condition.admit(at: now) == .at(now + wait))
-            now += wait
-            #expect(condition.admit(at: now) == .now)
-            #expect(condition.admit(at: now) == .later)
-            #expect(condition.ended(Self.attempt(.unavailable), attempts: 9, at: now, jitter: 1) == .hold)
-        }
-        #expect(condition.status == .failing)
-        #expect(condition.admit(at: now + 4000) == .now)
-        #expect(condition.ended(Self.attempt(.delivered), attempts: 1, at: now + 4000, jitter: 1) == .delivered)
-        #expect(condition.status == .delivering)
-        for _ in 0..<2 { #expect(condition.admit(at: now + 4000) == .now) }
+    @Test("Without a connection the endpoint is failing at once, and the attempt does not count")
+    mutating func unavailable() {
+        #expect(condition.ended(attempt(.unavailable, retryAfter: .seconds(30)), isProbe: false) == .held)
+        #expect(!condition.isDelivering)
+        #expect(condition.nextClaim == .max, "the database says when the next probe is")
+        #expect(store() == EndpointChange(status: .failing, error: "unavailable", retryAfter: .seconds(30)))
+        condition.stored(.failing, nextProbe: 30_000)
+        #expect(condition.nextClaim == 30_000)
+    }
+
+    @Test("A failed probe is stored, so that the next wait is longer; a successful one ends the failure")
+    mutating func probes() {
+        condition.stored(.failing, nextProbe: 0)
+        #expect(condition.ended(attempt(.unavailable), isProbe: true) == .held)
+        #expect(store()?.status == .failing)
+        condition.stored(.failing, nextProbe: 1000)
+        // A webhook that the endpoint cannot process does not probe it forever.
+        #expect(condition.ended(attempt(.rejected), isProbe: true) == .retried)
+        #expect(store() == EndpointChange(status: .failing, error: "rejected"))
+        condition.stored(.failing, nextProbe: 2000)
+        #expect(condition.ended(attempt(.delivered), isProbe: true) == .delivered)
+        #expect(store() == EndpointChange(status: .delivering))
+        #expect(condition.isDelivering)
     }
 
     @Test("A request that was in flight when the endpoint began to fail is no probe")
-    func inFlight() {
-        var condition = Self.condition()
-        for _ in 0..<2 { #expect(condition.admit(at: 0) == .now) }
-        for _ in 0..<2 { #expect(condition.ended(Self.attempt(.unavailable), attempts: 1, at: 10, jitter: 1) == .hold) }
-        #expect(condition.admit(at: 10) == .at(1010))
+    mutating func inFlight() {
+        #expect(condition.ended(attempt(.unavailable), isProbe: false) == .held)
+        #expect(store()?.status == .failing)
+        condition.stored(.failing, nextProbe: 1000)
+        #expect(condition.ended(attempt(.unavailable), isProbe: false) == .held)
+        #expect(condition.ended(attempt(.rejected), isProbe: false) == .retried)
+        #expect(store() == nil)
+        #expect(condition.nextClaim == 1000)
     }
 
-    @Test("The endpoint's Retry-After is the shortest wait, up to an hour")
-    func retryAfter() {
-        var condition = Self.condition()
-        #expect(condition.admit(at: 0) == .now)
-        _ = condition.ended(Self.attempt(.unavailable, retryAfter: .seconds(30)), attempts: 1, at: 0, jitter: 0.8)
-        #expect(condition.admit(at: 0) == .at(30_000))
-        #expect(condition.admit(at: 30_000) == .now)
-        _ = condition.ended(
-            Self.attempt(.unavailable, retryAfter: .seconds(86_400)),
-            attempts: 1,
-            at: 30_000,
-            jitter: 1
-        )
-        #expect(condition.admit(at: 30_000) == .at(3_630_000))
+    @Test("After 410 nothing is claimed until the database has another state")
+    mutating func gone() {
+        #expect(condition.ended(attempt(.gone), isProbe: false) == .held)
+        #expect(condition.nextClaim == nil)
+        #expect(store() == EndpointChange(status: .gone, error: "gone"))
+        // Those that were in flight change nothing.
+        #expect(condition.ended(attempt(.delivered), isProbe: false) == .delivered)
+        #expect(condition.ended(attempt(.unavailable), isProbe: true) == .held)
+        #expect(condition.nextClaim == nil && store() == nil)
+        condition.stored(.delivering, nextProbe: 0)
+        #expect(condition.nextClaim == 0)
     }
 
-    @Test("A webhook that fails as a probe three times is set aside, so that it does not block the others")
-    func poison() {
-        var condition = Self.condition(.failing)
-        var now: UInt64 = 0
-        for number in 1...3 {
-            #expect(condition.admit(at: now) == .now)
-            let verdict = condition.ended(Self.attempt(.unanswered), attempts: number, at: now, jitter: 1)
-            #expect(verdict == (number == 3 ? .setAside : .hold))
-            now += 10_000
+    @Test("An endpoint that is removed, or that the database does not have, gets nothing")
+    mutating func removed() {
+        for status in [EndpointStatus.removed, nil] {
+            condition.stored(.delivering, nextProbe: 0)
+            condition.stored(status, nextProbe: 0)
+            #expect(condition.nextClaim == nil)
         }
-        #expect(condition.status == .failing)
     }
 
-    @Test("After 410 nothing is sent until the endpoint is restored, also by another server")
-    func gone() {
-        for var condition in [Self.condition(), Self.condition(.gone)] {
-            if condition.admit(at: 0) == .now {
-                #expect(condition.ended(Self.attempt(.gone), attempts: 1, at: 0, jitter: 1) == .hold)
-            }
-            #expect(condition.status == .gone)
-            #expect(condition.admit(at: 1_000_000) == .later)
-            condition.restore()
-            #expect(condition.admit(at: 1_000_000) == .now)
-        }
+    @Test("A state that this server has yet to store is not replaced by that of the database")
+    mutating func unstored() {
+        _ = condition.ended(attempt(.gone), isProbe: false)
+        condition.stored(.delivering, nextProbe: 0)
+        #expect(condition.nextClaim == nil)
+        let change = condition.beginStoring()
+        condition.stored(.delivering, nextProbe: 0)
+        #expect(condition.nextClaim == nil)
+        condition.failedToStore(change ?? EndpointChange())
+        condition.ask()
+        #expect(condition.nextClaim == nil)
+        #expect(store() == EndpointChange(status: .gone, error: "gone"))
+        condition.stored(.delivering, nextProbe: 0)
+        #expect(condition.nextClaim == 0)
+    }
+
+    @Test("Changes that follow each other are stored as one, the later over the earlier")
+    mutating func merged() {
+        _ = condition.ended(attempt(.rejected), isProbe: false)
+        _ = condition.ended(attempt(.unavailable, retryAfter: .seconds(9)), isProbe: false)
+        #expect(condition.beginStoring()?.status == .failing)
+        // While it is being stored, there is nothing else to store.
+        _ = condition.ended(attempt(.gone), isProbe: false)
+        #expect(condition.beginStoring() == nil)
+        condition.endedStoring()
+        #expect(store() == EndpointChange(status: .gone, error: "gone"))
+    }
+
+    @Test("A server that may be wrong asks the database as soon as it can")
+    mutating func ask() {
+        condition.stored(.gone, nextProbe: 0)
+        condition.ask()
+        #expect(condition.nextClaim == 0)
+        condition.stored(.failing, nextProbe: 60_000)
+        condition.ask()
+        #expect(condition.nextClaim == 0)
     }
 
     @Test("A request that the server gave up at its end says nothing about the endpoint")
-    func abandoned() {
-        var condition = Self.condition()
-        for _ in 0..<10 {
-            #expect(condition.admit(at: 0) == .now)
-            #expect(condition.ended(Self.attempt(.abandoned), attempts: 1, at: 0, jitter: 1) == .hold)
-        }
-        #expect(condition.status == .delivering)
+    mutating func abandoned() {
+        for _ in 0..<10 { #expect(condition.ended(attempt(.abandoned), isProbe: false) == .held) }
+        #expect(condition.isDelivering && store() == nil)
     }
 }

@@ -12,24 +12,17 @@ import Testing
 @testable import Runtime
 @testable import Webhooks
 
-/// Tests of the order of webhooks, of replays, and of several servers.
+/// Tests of several servers, of claims and leases, of replays, and of what removes webhooks.
 @Suite(.timeLimit(.minutes(5))) struct WebhookServerTests {
-    /// The ids of the callbacks in the order of their transactions.
-    private static func stored(_ database: TestDatabase) async throws -> [String] {
-        let rows = try await database.pool.read("SELECT id::text FROM link_callbacks ORDER BY event_xid, id")
-        return try rows.map { try $0.decode(String.self) }
-    }
+    // MARK: Servers
 
-    /// The ids of the callbacks that have arrived, in the order of their first arrival.
-    private static func arrived(_ kakao: TestKakao) -> [String] {
-        kakao.webhooks(.linkCallbackReceived).compactMap { $0.json?["data"]?["id"]?.string }
-    }
-
-    @Test("Servers that stop and start deliver each callback of any of them, in the order of their transactions")
+    @Test("Servers that stop and start deliver each callback of any of them once")
     func restarts() async throws {
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
             settings.sendWebhooks(to: kakao)
+            // No lease ends, however slow the machine is.
+            settings.webhooks.intervals.work = WorkIntervals()
             try await RunningServer.run(settings) { steady in
                 for round in 0..<3 {
                     try await RunningServer.run(settings) { other in
@@ -44,99 +37,155 @@ import Testing
                         }
                     }
                 }
-                try await eventually("all callbacks arrive") { Self.arrived(kakao).count == 300 }
+                try await eventually("all callbacks arrive") { kakao.callbackWebhooks.count == 300 }
             }
-            #expect(try await Self.arrived(kakao) == Self.stored(database))
+            #expect(kakao.sandbox.webhooks().count == 300)
+            #expect(try await database.count("webhook_events WHERE state = 'delivered'") == 300)
+            #expect(try await database.count("work_leases WHERE queue = 'webhooks'") == 0)
         }
     }
 
-    @Test("A server takes over from one that has died, and continues where it was")
+    @Test("Claimed webhooks of a server that was killed are sent by another one, with the same ids and bodies")
     func takeover() async throws {
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
             settings.sendWebhooks(to: kakao)
             try await RunningServer.with(settings) { api in
-                try await api.linkCallback("1")
-                _ = try await kakao.webhooks(.linkCallbackReceived, count: 1)
+                for number in 1...3 { try await api.linkCallback("\(number)") }
+                _ = try await kakao.webhooks(.linkCallbackReceived, count: 3)
             }
-            // As a server leaves it that is killed.
+            // As a server leaves them that is killed after its requests.
             let lease = UUID()
             try await database.pool.write(
                 "INSERT INTO work_leases (id, queue, ends_at) VALUES ($1, 'webhooks', now() + interval '1 s')",
                 [.uuid(lease)]
             )
-            try await database.pool.write("UPDATE webhook_endpoint SET lease = $1", [.uuid(lease)])
+            try await database.pool.write("UPDATE webhook_events SET state = 'sending', lease = $1", [.uuid(lease)])
             try await RunningServer.with(settings) { api in
-                try await api.linkCallback("2")
-                let callbacks = try await kakao.webhooks(.linkCallbackReceived, count: 2)
-                #expect(callbacks.map { $0["resource_id"] } == ["1", "2"])
-                #expect(kakao.sandbox.webhooks().count == 2)
+                try await api.linkCallback("4")
+                try await eventually("all are delivered") {
+                    try await database.count("webhook_events WHERE state = 'delivered'") == 4
+                }
+            }
+            #expect(kakao.webhookBodies.count == 4)
+            #expect(kakao.sandbox.webhooks().count == 7)
+            #expect(kakao.webhookBodies.values.allSatisfy { Set($0).count == 1 })
+        }
+    }
+
+    @Test("Webhooks of a server whose lease is lost while it waits for the endpoint are sent again, and none is lost")
+    func lostLease() async throws {
+        try await withWebhooks {
+            $0.webhooks.intervals.request = .seconds(600)
+        } _: { service in
+            let (api, kakao, database) = (service.api, service.kakao, service.database)
+            let hold = kakao.holdWebhooks()
+            for number in 1...20 { try await api.linkCallback("\(number)") }
+            try await eventually("requests are in flight") { kakao.sandbox.webhooks().count == 8 }
+            let claims = try await database.integer("SELECT max(claims) FROM webhook_events")
+            try await database.pool.write("DELETE FROM work_leases WHERE queue = 'webhooks'")
+            try await eventually("they are reclaimed") {
+                try await database.integer("SELECT max(claims) FROM webhook_events") > claims
+            }
+            #expect(service.log.messages.contains("Lease lost: another server has reclaimed the work of this one"))
+            kakao.release(hold)
+            try await eventually("all are delivered") {
+                try await database.count("webhook_events WHERE state = 'delivered'") == 20
+            }
+            #expect(kakao.callbackWebhooks.count == 20)
+            #expect(kakao.webhookBodies.values.allSatisfy { Set($0).count == 1 })
+        }
+    }
+
+    @Test("A server has at most eight requests in flight to an endpoint, and another one has eight of its own")
+    func requestsInFlight() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.sendWebhooks(to: kakao)
+            settings.webhooks.intervals.work = WorkIntervals()
+            settings.webhooks.intervals.request = .seconds(600)
+            let hold = kakao.holdWebhooks()
+            try await RunningServer.with(settings) { first in
+                for number in 1...50 { try await first.linkCallback("\(number)") }
+                try await eventually("eight are in flight") { kakao.webhookRequests >= 8 }
+                try await eventually("it has claimed more") {
+                    try await database.count("webhook_events WHERE state = 'sending'") > 8
+                }
+                #expect(kakao.webhookRequests == 8)
+                try await RunningServer.with(settings) { second in
+                    try await second.linkCallback("51")
+                    try await eventually("the other one sends too") { kakao.webhookRequests >= 16 }
+                    #expect(kakao.webhookRequests == 16)
+                    kakao.release(hold)
+                    try await eventually("all arrive") { kakao.callbackWebhooks.count == 51 }
+                }
+            }
+            #expect(kakao.sandbox.webhooks().count == 51)
+        }
+    }
+
+    @Test("While an endpoint is failing, two servers probe it with one request at a time")
+    func probes() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.sendWebhooks(to: kakao)
+            settings.webhooks.intervals.request = .seconds(600)
+            let fault = kakao.failWebhooks(status: 503)
+            try await RunningServer.with(settings) { first in
+                try await RunningServer.with(settings) { second in
+                    for number in 0..<20 { try await [first, second][number % 2].linkCallback("\(number)") }
+                    for server in [first, second] {
+                        try await eventually("the endpoint is failing") {
+                            try await server.endpointState() == "failing"
+                        }
+                    }
+                    try await eventually("nothing else is in flight") {
+                        try await database.count("webhook_events WHERE state = 'sending'") <= 1
+                    }
+                    let hold = kakao.holdWebhooks()
+                    kakao.sandbox.removeFault(fault)
+                    try await eventually("a probe is in flight") { kakao.sandbox.timesApplied(hold) == 1 }
+                    // Both servers look for webhooks meanwhile.
+                    for number in 20..<40 { try await [first, second][number % 2].linkCallback("\(number)") }
+                    try await Task.sleep(for: .seconds(1))
+                    #expect(kakao.sandbox.timesApplied(hold) == 1)
+                    kakao.release(hold)
+                    try await eventually("all arrive") { kakao.callbackWebhooks.count == 40 }
+                    #expect(try await second.endpointState() == "delivering")
+                }
             }
         }
     }
 
-    @Test("A server that has lost the endpoint without knowing it takes it again, and nothing is lost")
-    func lostEndpoint() async throws {
-        try await withWebhooks { service in
-            try await service.api.linkCallback("1")
-            _ = try await service.kakao.webhooks(.linkCallbackReceived, count: 1)
-            try await service.database.pool.write("UPDATE webhook_endpoint SET lease = NULL")
-            for number in 2...5 { try await service.api.linkCallback("\(number)") }
-            let callbacks = try await service.kakao.webhooks(.linkCallbackReceived, count: 5)
-            #expect(callbacks.map { $0["resource_id"] } == (1...5).map { .string("\($0)") })
-            try await eventually("the server has it again, and all is delivered") {
-                guard try await service.api.webhookLag() == 0 else { return false }
-                return try await service.database.count("webhook_endpoint WHERE lease IS NOT NULL") == 1
+    @Test("A webhook that has waited too long for its request is claimed again, so that nothing erased is sent")
+    func freshness() async throws {
+        try await withWebhooks {
+            $0.webhooks.intervals.request = .seconds(600)
+            $0.webhooks.intervals.freshness = .seconds(1)
+        } _: { service in
+            let (api, kakao, database) = (service.api, service.kakao, service.database)
+            let hold = kakao.holdWebhooks()
+            for number in 1...8 { try await api.linkCallback("\(number)") }
+            try await eventually("eight are in flight") { kakao.webhookRequests == 8 }
+            for user in [1, 2] as [Int64] {
+                #expect(try await api.register(user, "token-\(user)").status == 200)
+                #expect(try await api.deregister(user).status == 200)
             }
+            try await eventually("the next ones are claimed") {
+                try await database.count("webhook_events WHERE state = 'sending'") == 10
+            }
+            #expect(try await api.delete("/v1/users/1").status == 204)
+            try await Task.sleep(for: .milliseconds(1100))
+            kakao.release(hold)
+            #expect(try await kakao.webhooks(.deviceWithdrawn, count: 1).map { $0["user_id"] } == ["2"])
+            try await eventually("all are delivered") {
+                try await database.count("webhook_events WHERE state <> 'delivered'") == 0
+            }
+            #expect(kakao.webhooks(.deviceWithdrawn).count == 1)
         }
     }
 
-    @Test(
-        "After a loss of commits, an event is delivered although its transaction has the id of a lost one that was delivered"
-    )
-    func lostTransactions() async throws {
-        try await withWebhooks { service in
-            let database = service.database
-            try await service.api.linkCallback("1")
-            _ = try await service.kakao.webhooks(.linkCallbackReceived, count: 1)
-            let first = try await database.text("SELECT event_xid::text FROM link_callbacks")
-            try await eventually("the cursor is stored") {
-                try await database.count("webhook_cursors WHERE xid::text = '\(first)'") == 1
-            }
-            try await database.pool.write("CREATE TABLE saved AS SELECT * FROM webhook_cursors")
-            for number in 2...3 { try await service.api.linkCallback("\(number)") }
-            _ = try await service.kakao.webhooks(.linkCallbackReceived, count: 3)
-            try await eventually("the cursor is stored") {
-                try await database.count("webhook_cursors WHERE xid > '\(first)'::xid8 AND source = 'callbacks'") == 1
-            }
-            // The second callback is lost, and another transaction has its id.
-            try await database.pool.withTransaction { transaction in
-                try await transaction.query("DELETE FROM link_callbacks WHERE key = '3'")
-                try await transaction.query(
-                    "UPDATE link_callbacks SET key = '4', id = gen_random_uuid() WHERE key = '2'"
-                )
-                try await transaction.query("DELETE FROM webhook_cursors")
-                try await transaction.query("INSERT INTO webhook_cursors SELECT * FROM saved")
-            }
-            try await database.beginNewRun()
-            let callbacks = try await service.kakao.webhooks(.linkCallbackReceived, count: 4)
-            #expect(callbacks.map { $0["resource_id"] } == ["1", "2", "3", "4"])
-        }
-    }
-
-    @Test("An event waits for older transactions, which the lag shows")
-    func olderTransaction() async throws {
-        try await withWebhooks { service in
-            try await service.database.pool.withConnection { session in
-                try await session.execute(script: "BEGIN; SELECT pg_current_xact_id()")
-                try await service.api.linkCallback("waits")
-                try await eventually("the lag is seen") { try await service.api.webhookLag() > 0 }
-                #expect(service.kakao.sandbox.webhooks().isEmpty)
-                try await session.execute(script: "COMMIT")
-            }
-            _ = try await service.kakao.webhooks(.linkCallbackReceived, count: 1)
-        }
-    }
+    // MARK: Replay
 
     @Test("A replay delivers the webhooks of a time again, with the same ids, and one by its id")
     func replay() async throws {
@@ -151,8 +200,12 @@ import Testing
             _ = try await service.push([1])
             _ = try await kakao.webhooks(.linkCallbackReceived, count: 4)
             _ = try await kakao.webhooks(.pushDone, count: 1)
-            let first = kakao.webhooks(.linkCallbackReceived)
-            let pushed = kakao.webhooks(.pushDone)
+            try await eventually("all are delivered") {
+                try await service.database.count("webhook_events WHERE state <> 'delivered'") == 0
+            }
+            let first = kakao.webhookBodies
+            let before = try #require(kakao.webhooks(.linkCallbackReceived).first)
+            let pushed = kakao.webhooks(.pushDone)[0]
             kakao.sandbox.deleteWebhooks()
             let body: JSONValue = ["since": .string(since), "types": ["link.*"]]
             #expect(try await api.post("/v1/webhooks/replay", json: body).status == 202)
@@ -160,15 +213,13 @@ import Testing
             try await eventually("the replay has ended") {
                 try await service.database.count("webhook_replays") == 0
             }
-            let again = kakao.webhooks(.linkCallbackReceived)
-            #expect(
-                again.map(\.id) == first.dropFirst().map(\.id) && again.map(\.body) == first.dropFirst().map(\.body)
-            )
-            #expect(kakao.webhooks(.pushDone).isEmpty)
-            #expect(try await api.post("/v1/webhooks/replay", json: ["id": .string(pushed[0].id)]).status == 202)
+            try await eventually("none waits") { try await api.endpoint()?["pending"] == 0 }
+            #expect(kakao.webhookBodies == first.filter { $0.key != before.id && $0.key != pushed.id })
+            let id: JSONValue = ["id": .string(pushed.id)]
+            #expect(try await api.post("/v1/webhooks/replay", json: id).status == 202)
             _ = try await kakao.webhooks(.pushDone, count: 1)
-            #expect(kakao.webhooks(.pushDone)[0].body == pushed[0].body)
-            for id in ["msg_pushes_1_2", "msg_unknown_1_2", "x", pushed[0].id + "0"] {
+            #expect(kakao.webhooks(.pushDone)[0].body == pushed.body)
+            for id in ["msg_pushes_1_2", "msg_\(UUID().lowercased)", "x", pushed.id + "0"] {
                 #expect(try await api.post("/v1/webhooks/replay", json: ["id": .string(id)]).status == 404, "\(id)")
             }
             let invalid: [JSONValue] = [
@@ -182,99 +233,75 @@ import Testing
         }
     }
 
-    @Test("After a dump is restored in another cluster, old and new events are delivered, in their order, and replayed")
-    func restoration() async throws {
-        try await withDatabaseAndKakao { database, kakao in
-            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
-            settings.sendWebhooks(to: kakao)
-            try await RunningServer.with(settings) { api in
-                try await api.linkCallback("1")
-                _ = try await kakao.webhooks(.linkCallbackReceived, count: 1)
-                // Unlike one that hangs or closes connections, this endpoint lets webhooks wait in their order.
-                var fault = Fault(.status)
-                fault.status = 503
-                kakao.sandbox.add(fault)
-                try await api.linkCallback("2")
-            }
+    @Test("A replay makes webhooks pending in steps, new ones come first, and its cancellation restores the others")
+    func replaySteps() async throws {
+        try await withWebhooks { service in
+            let (api, kakao, database) = (service.api, service.kakao, service.database)
+            kakao.failWebhooks(status: 410)
+            try await api.linkCallback("first")
+            try await eventually("the endpoint is gone") { try await api.endpointState() == "gone" }
+            try await database.pool.write(
+                """
+                INSERT INTO webhook_events (id, endpoint, type, stored_at, user_id, subject, data, state, attempts)
+                SELECT overlay(gen_random_uuid()::text PLACING substr(uuid_v7_floor(at)::text, 1, 15) FROM 1)::uuid, 'default',
+                    'device.withdrawn', at, n, 'devices/' || n || '/fcm/phone',
+                    jsonb_build_object(
+                        'user_id', n, 'device_id', 'phone', 'push_type', 'fcm', 'cause', 'deregistered', 'withdrawn_at', at
+                    ),
+                    CASE WHEN n BETWEEN 5001 AND 5005 THEN 'failed' WHEN n BETWEEN 5006 AND 5010 THEN 'dropped' ELSE 'delivered' END,
+                    CASE WHEN n BETWEEN 5001 AND 5005 THEN 10 ELSE 0 END
+                FROM generate_series(1, 15000) AS n, LATERAL (SELECT now() - n * interval '1 ms' AS at) AS stored
+                """
+            )
+            let body: JSONValue = ["since": "2026-01-01T00:00:00Z", "types": ["device.*"]]
+            #expect(try await api.post("/v1/webhooks/replay", json: body).status == 202)
+            let replayed = "webhook_events WHERE state = 'pending' AND replayed_from IS NOT NULL"
+            try await eventually("the first step is made") { try await database.count(replayed) > 0 }
+            try await api.linkCallback("live")
+            #expect(try await database.count(replayed) == 10_000)
+            let shown = try await api.webhookStatus()["replays"]?.array ?? []
+            #expect(shown.map { $0["endpoint"] } == ["default"] && shown.map { $0["types"] } == [["device.withdrawn"]])
             kakao.sandbox.removeFaults()
-            // The ids of transactions begin anew, far below those in the tables.
-            for (table, column) in [
-                ("link_callbacks", "event_xid"), ("webhook_cursors", "xid"), ("webhook_marks", "oldest_xid"),
-                ("webhook_marks", "next_xid"),
-            ] {
-                try await database.pool.write(
-                    "UPDATE \(table) SET \(column) = (\(column)::text::bigint + 1000000000)::text::xid8"
-                )
+            #expect(try await api.post("/v1/webhooks/test").json?["delivered"] == true)
+            try await eventually("webhooks are delivered again") { !kakao.webhooks(.deviceWithdrawn).isEmpty }
+            #expect(try await api.delete("/v1/webhooks/replay").status == 204)
+            #expect(try await api.webhookStatus()["replays"] == [])
+            try await eventually("all others are what they were") {
+                try await database.count("webhook_events WHERE state IN ('pending', 'sending')") == 0
             }
-            try await RunningServer.with(settings) { api in
-                try await api.linkCallback("3")
-                let callbacks = try await kakao.webhooks(.linkCallbackReceived, count: 3)
-                #expect(callbacks.map { $0["resource_id"] } == ["1", "2", "3"])
-                try await eventually("none waits") { try await api.webhookLag() == 0 }
-                kakao.sandbox.deleteWebhooks()
-                let body: JSONValue = ["since": "2026-01-01T00:00:00Z"]
-                #expect(try await api.post("/v1/webhooks/replay", json: body).status == 202)
-                let again = try await kakao.webhooks(.linkCallbackReceived, count: 3)
-                #expect(again.map { $0["resource_id"] } == ["1", "2", "3"])
+            #expect(try await database.count("webhook_events WHERE replayed_from IS NOT NULL") == 0)
+            #expect(kakao.webhooks(.deviceWithdrawn).count < 15_000)
+            for state in ["failed", "dropped"] {
+                #expect(try await database.count("webhook_events WHERE state = '\(state)'") == 5, "\(state)")
             }
-            let offset = try await database.integer("SELECT xid_offset FROM webhook_endpoint")
-            try await RunningServer.with(settings) { _ in }
-            #expect(try await database.integer("SELECT xid_offset FROM webhook_endpoint") == offset)
+            // The first claim has the new ones; those that are in flight at the same time have no order.
+            let arrived = kakao.sandbox.webhooks().map(\.type).filter { $0 != "webhook.test" }
+            #expect(arrived.prefix(24).count { $0 == "link.callback.received" } == 2)
         }
     }
 
-    @Test("Without an endpoint, the one of a server that was killed is removed, and old failed webhooks are deleted")
-    func removal() async throws {
-        try await withDatabaseAndKakao { database, kakao in
-            try await database.pool.write(
-                "INSERT INTO work_leases (id, queue, ends_at) VALUES (gen_random_uuid(), 'webhooks', now() + interval '1 hour')"
-            )
-            try await database.pool.write("INSERT INTO webhook_endpoint (url_sha256) VALUES (sha256(''))")
+    // MARK: Removal
+
+    @Test("A webhook is deleted after its time, but not while it waits")
+    func retention() async throws {
+        try await withWebhooks {
+            $0.webhooks.retentionDays = 30
+            $0.webhooks.intervals.cleanup = .milliseconds(500)
+        } _: { service in
+            let database = service.database
             try await database.pool.write(
                 """
-                INSERT INTO webhook_deliveries (id, webhook_id, type, happened_at, user_id, data, state, attempts, next_attempt_at)
-                SELECT uuid_v7_floor(now() - make_interval(days => days)), days::text, 'user.unlinked', now(), 1, '{}', 'failed', 1, now()
-                FROM unnest('{1,31}'::int[]) AS days
+                INSERT INTO webhook_events (id, endpoint, type, stored_at, subject, state, due_at)
+                SELECT uuid_v7_floor(at), 'none', 'user.unlinked', at, state || days, state, now() + interval '1 day'
+                FROM unnest('{29,31,32}'::int[]) AS days,
+                    LATERAL (SELECT now() - days * interval '1 day' - interval '1 s' AS at) AS stored,
+                    LATERAL (SELECT CASE days WHEN 32 THEN 'pending' ELSE 'failed' END AS state) AS stated
                 """
             )
-            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
-            settings.webhooks.intervals.cleanup = .milliseconds(100)
-            try await RunningServer.with(settings) { _ in
-                try await eventually("the old webhook is deleted") {
-                    try await database.count("webhook_deliveries") == 1
-                }
-                #expect(try await database.count("webhook_endpoint") == 1)
-                try await database.pool.write("UPDATE work_leases SET ends_at = now()")
-                try await eventually("the endpoint is removed") { try await database.count("webhook_endpoint") == 0 }
+            try await eventually("the old one is deleted") {
+                try await database.count("webhook_events WHERE subject = 'failed31'") == 0
             }
-        }
-    }
-
-    @Test("A reload that removes the endpoint, which takes a restart, leaves webhooks signed")
-    func removedSecret() async throws {
-        try await withWebhooks { service in
-            var settings = service.settings
-            settings.webhooks = WebhookSettings()
-            await service.server.reload(settings)
-            try await service.api.linkCallback("call")
-            _ = try await service.kakao.webhooks(.linkCallbackReceived, count: 1)
-            let webhook = try #require(service.kakao.webhooks(.linkCallbackReceived).first)
-            let signed = Array("\(webhook.id).\(webhook.header("webhook-timestamp") ?? "").\(webhook.body)".utf8)
-            #expect(webhook.header("webhook-signature") == WebhookSecret(WebhookSecrets.first)?.signature(of: signed))
-        }
-    }
-
-    @Test("A reload replaces the secrets that sign")
-    func reload() async throws {
-        try await withWebhooks { service in
-            var settings = service.settings
-            settings.webhooks.secret = WebhookSecret(WebhookSecrets.second)
-            await service.server.reload(settings)
-            try await service.api.linkCallback("call")
-            _ = try await service.kakao.webhooks(.linkCallbackReceived, count: 1)
-            let webhook = try #require(service.kakao.webhooks(.linkCallbackReceived).first)
-            let signed = Array("\(webhook.id).\(webhook.header("webhook-timestamp") ?? "").\(webhook.body)".utf8)
-            #expect(webhook.header("webhook-signature") == WebhookSecret(WebhookSecrets.second)?.signature(of: signed))
+            #expect(try await database.count("webhook_events WHERE subject IN ('failed29', 'pending32')") == 2)
         }
     }
 }

@@ -11,12 +11,13 @@ import Testing
 @Suite struct WebhookSettingsTests {
     private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
+    private static let required = [
+        "DATABASE_URL": "postgres://localhost/push", "OPERATOR_KEY": String(repeating: "k", count: 32),
+        "KAKAO_ADMIN_KEY": "admin-key",
+    ]
+
     private static func settings(_ webhooks: [String: String]) throws -> Settings {
-        let required = [
-            "DATABASE_URL": "postgres://localhost/push", "OPERATOR_KEY": String(repeating: "k", count: 32),
-            "KAKAO_ADMIN_KEY": "admin-key",
-        ]
-        return try Settings(
+        try Settings(
             environment: required.merging(webhooks) { $1 },
             yaml: nil,
             path: "",
@@ -82,7 +83,7 @@ import Testing
         let valid = try Self.settings([
             "WEBHOOKS_URL": url, "WEBHOOKS_SECRET": Self.secret, "WEBHOOKS_TYPES": "push.*, user.unlinked",
         ])
-        #expect(valid.webhooks.url?.shown == url && valid.webhooks.secrets.count == 1)
+        #expect(valid.webhooks.url?.shown == url && valid.webhooks.all.map(\.secrets.count) == [1])
         let invalid: [(String, [String: String])] = [
             ("webhooks.secret", ["WEBHOOKS_URL": url]),
             ("webhooks.url", ["WEBHOOKS_SECRET": Self.secret]),
@@ -104,18 +105,75 @@ import Testing
         }
     }
 
-    @Test("A webhook's id says where its event is")
-    func ids() throws {
-        let source = WebhookSource("pushes", [.pushDone], key: .uuid) { _, _ in [] }
-        let position = WebhookPosition(xid: "7341", key: "01926f3e-7a5b-7c3d-9e1f-0a2b3c4d5e6f")
-        let id = WebhookID(source, position)
-        #expect(id.text == "msg_pushes_01926f3e-7a5b-7c3d-9e1f-0a2b3c4d5e6f_7341")
-        let parsed = try #require(WebhookID(id.text))
-        #expect(parsed.source == "pushes" && parsed.position == position)
-        for text in [
-            "", "msg", "msg_pushes_1", "msg_pushes_1_x", "msg_pushes_1_2_3", "evt_pushes_1_2", "msg_pushes_1_-2",
-        ] {
-            #expect(WebhookID(text) == nil, "\(text)")
+    /// A list of endpoints as JSON.
+    private static func endpoints(_ names: [String], types: String = "push.*") -> String {
+        let endpoints = names.map { name in
+            #"{"name":"\#(name)","url":"https://b.example.com","secret":"\#(secret)","types":"\#(types)"}"#
+        }
+        return "[\(endpoints.joined(separator: ","))]"
+    }
+
+    @Test("There are the endpoint of the single settings, named default, and those of the list")
+    func list() throws {
+        #expect(try Self.settings([:]).webhooks.all == [])
+        let billing = ["WEBHOOKS_ENDPOINTS": Self.endpoints(["billing"], types: "push.*, user.unlinked")]
+        let listed = try #require(try Self.settings(billing).webhooks.all.first)
+        #expect(listed.name == "billing" && listed.url.shown == "https://b.example.com")
+        #expect(listed.secrets == [WebhookSecret(Self.secret)])
+        #expect(listed.types.names == ["user.unlinked", "push.proposed", "push.done", "push.halted", "push.expired"])
+        let single = ["WEBHOOKS_URL": "https://a.example.com", "WEBHOOKS_SECRET": Self.secret]
+        let both = try Self.settings(single.merging(billing) { $1 }).webhooks
+        #expect(both.all.map(\.name) == ["default", "billing"] && both.endpoints == [listed])
+        #expect(both.all[0].types == WebhookTypes() && both.retentionDays == 30)
+        #expect(!"\(both)".contains("MfKQ"))
+    }
+
+    @Test("A member of an endpoint comes from the file with its line, and its secrets from files")
+    func file() throws {
+        let yaml = """
+            webhooks:
+              endpoints:
+                - name: billing
+                  url: https://b.example.com/webhooks
+                  secret_file: /run/1
+                  secret_next_file: /run/2
+            """
+        func settings(_ yaml: String) throws -> Settings {
+            try Settings(environment: Self.required, yaml: yaml, path: "a.yaml") { path in
+                #expect(["/run/1", "/run/2"].contains(path))
+                return "\(Self.secret)\n"
+            }
+        }
+        let read = try settings(yaml)
+        #expect(read.webhooks.endpoints.map(\.secrets.count) == [2])
+        #expect(read.secretFiles == ["/run/1", "/run/2"])
+        let error = #expect(throws: SettingsError.self) {
+            try settings(yaml.replacing("https://b", with: "http://b"))
+        }
+        #expect(error?.place == "a.yaml:4")
+        #expect(error?.message.hasPrefix("webhooks.endpoints[0].url must be a URL") == true)
+    }
+
+    @Test("Names are short, different, and not that of the single settings; there are at most eight endpoints")
+    func names() throws {
+        let names = (1...8).map { "receiver-\($0)" }
+        #expect(try Self.settings(["WEBHOOKS_ENDPOINTS": Self.endpoints(names)]).webhooks.all.map(\.name) == names)
+        let single = ["WEBHOOKS_URL": "https://a.example.com", "WEBHOOKS_SECRET": Self.secret]
+        let invalid: [(names: [String], single: [String: String], message: String)] = [
+            (names, single, "webhooks.endpoints has too many endpoints: at most 8"),
+            (names + ["another"], [:], "webhooks.endpoints has too many endpoints: at most 8"),
+            (["a", "b", "a"], [:], "webhooks.endpoints must have different names: a is given twice."),
+            (["a", "default"], [:], "webhooks.endpoints[1].name must"),
+            (["Billing"], [:], "webhooks.endpoints[0].name must"), (["a.b"], [:], "webhooks.endpoints[0].name must"),
+            ([String(repeating: "a", count: 33)], [:], "webhooks.endpoints[0].name must"),
+            ([""], [:], "webhooks.endpoints[0].name is required"),
+        ]
+        for (names, single, message) in invalid {
+            let error = #expect(throws: SettingsError.self) {
+                try Self.settings(single.merging(["WEBHOOKS_ENDPOINTS": Self.endpoints(names)]) { $1 })
+            }
+            #expect(error?.place == "WEBHOOKS_ENDPOINTS in the environment")
+            #expect(error?.message.hasPrefix(message) == true, "\(String(describing: error))")
         }
     }
 }

@@ -7,7 +7,7 @@ import Testing
 /// Tests of the whole schema that the migrations create.
 @Suite(.timeLimit(.minutes(5))) struct SchemaTests {
     /// The functions that name no table, and are inlined into statements only without a fixed search_path.
-    private static let inlined = ["push_shown_state", "webhook_xid", "withdrawal"]
+    private static let inlined = ["push_shown_state", "uuid_v7", "withdrawal"]
 
     @Test("Every function has a fixed search_path, so that a temporary table cannot shadow a table")
     func searchPath() async throws {
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test("The functions and triggers of the database are those of the files, each defined once")
+    @Test("The functions, views and triggers of the database are those of the files, each defined once")
     func functions() async throws {
         let files = try Self.files(in: "migrations/functions")
         try await Slots.servers.with {
@@ -45,7 +45,20 @@ import Testing
                     ORDER BY proname
                     """
                 ).map { try $0.decode(String.self, String.self) }
-                #expect(functions.map { "\($0.0).sql" } == files.keys.sorted())
+                let views = try await database.pool.read(
+                    """
+                    SELECT relname::text
+                    FROM pg_class
+                    WHERE relnamespace = current_schema()::regnamespace
+                        AND relkind = 'v'
+                    """
+                ).map { try $0.decode(String.self) }
+                #expect((functions.map(\.0) + views).map { "\($0).sql" }.sorted() == files.keys.sorted())
+                for name in views {
+                    let file = try #require(files["\(name).sql"])
+                    #expect(file.matches(of: #/CREATE OR REPLACE/#).count == 1, "\(name)")
+                    #expect(file.contains("\nCREATE OR REPLACE VIEW \(name) AS\n"), "\(name) begins with a comment")
+                }
                 for (name, body) in functions {
                     let file = try #require(files["\(name).sql"])
                     #expect(file.matches(of: #/CREATE OR REPLACE FUNCTION\b/#).count == 1, "\(name)")
@@ -71,13 +84,13 @@ import Testing
         }
     }
 
-    @Test("Numbered files define no functions and no triggers")
+    @Test("Numbered files define no functions, no views and no triggers")
     func numbered() throws {
         let files = try Self.files(in: "migrations")
         #expect(files.count >= 10)
         for (name, text) in files {
             #expect(
-                text.firstMatch(of: /(?i)CREATE\s+(OR\s+REPLACE\s+)?(FUNCTION|PROCEDURE|(CONSTRAINT\s+)?TRIGGER)/)
+                text.firstMatch(of: /(?i)CREATE\s+(OR\s+REPLACE\s+)?(FUNCTION|PROCEDURE|VIEW|(CONSTRAINT\s+)?TRIGGER)/)
                     == nil,
                 "\(name)"
             )

@@ -83,10 +83,13 @@ import Testing
         let rows = try await session.query(text: Statement.sql.text, statement.parameters)
         let sample = try rows.withSampleRow([
             "app_key": "rest", "content_type": "image/png", "kind": "pending", "name": "a", "push_type": "fcm",
-            "refreshed_by": "server", "state": Statement.name.hasSuffix("Endpoint") ? "delivering" : "linked",
+            "refreshed_by": "server", "state": endpointStatements.contains(Statement.name) ? "delivering" : "linked",
         ])
         _ = try Statement.decode(sample[0])
     }
+
+    /// The statements that return the state of an endpoint of webhooks.
+    private static let endpointStatements = ["ClaimWebhooks", "ListEndpointStates", "StoreEndpointChange"]
 
     private static func run<Statement: PostgresStatement>(
         _ statement: Statement,
@@ -184,7 +187,7 @@ import Testing
             RestoreWithdrawal(change: change),
             FindLostDepartures(departures: [1: now]),
             RestoreDeparture(userID: 1, leftAt: now),
-            DeleteOldFormerDevices(limit: 1),
+            DeleteFormerDevices(userID: 1), DeleteOldFormerDevices(limit: 1),
             RecordErasure(userID: 1, erasedAt: now),
             FindLostErasures(erasures: [1: now]),
             ListErasedUsers(maximumAge: .seconds(1)),
@@ -198,6 +201,7 @@ import Testing
             CreatePush(push: push, idempotency: idempotency, response: [], now: now),
             FindIdempotentRequest(idempotency: idempotency),
             FindInvalidObject(push: push),
+            FindPendingDevices(userIDs: [1]),
             ListUnsettledPushes(ids: [id]),
             HaltPreparation(pushID: id, reason: ""),
             FindTaggedUsers(userIDs: [1], tags: ["t"]),
@@ -506,49 +510,42 @@ import Testing
     }
 
     private static func webhookSamples(_ id: UUID, _ now: Date) throws -> [any PostgresStatement] {
-        let position = WebhookPosition(xid: "7", key: "0")
-        let source = WebhookSource("a", [.pushDone], key: .bigint) { _, _ in [] }
-        let message = WebhookMessage(id: "msg_a_0_7", type: "a", happenedAt: now, userID: 1, data: Array("{}".utf8))
+        let url = try #require(WebhookURL("https://example.com/webhooks"))
+        let secret = try #require(WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
+        let types = WebhookTypes()
+        let endpoint = WebhookEndpoint(name: "a", url: url, secrets: [secret], types: types)
+        let change = EndpointChange(status: .failing, error: "a", retryAfter: .seconds(1))
+        var claim = WebhookClaim(
+            event: id,
+            claims: 1,
+            endpoint: "a",
+            attempts: 0,
+            isProbe: false,
+            readAt: 0,
+            message: nil
+        )
+        claim.next = .retried(after: .seconds(1))
         let attempt = WebhookAttempt(outcome: .rejected, status: 500, text: "", duration: .zero)
-        let failed = FailedWebhook(
-            id: id,
-            message: message,
-            state: .pending,
-            attempts: 1,
-            nextAttemptAt: now,
-            lastStatus: nil,
-            lastError: nil
-        )
-        let replay = WebhookReplay(
-            id: id,
-            source: "a",
-            position: position,
-            endXID: "8",
-            since: now,
-            until: now,
-            types: []
-        )
-        let uuids = WebhookRange(from: WebhookPosition(xid: "7", key: id.lowercased), limit: 1)
-        let numbers = WebhookRange(from: position, before: "8", limit: 1)
         return [
-            ListLinkCallbackWebhooks(range: uuids), ListEventWebhooks(range: uuids), ListPushWebhooks(range: uuids),
-            ListMessageWebhooks(range: uuids), ListAccountWebhooks(range: numbers), ListDeviceWebhooks(range: numbers),
-            ListSenderWebhooks(range: numbers), DeleteDeviceWithdrawals(userID: 1),
-            DeleteOldDeviceWithdrawals(retentionDays: 1, limit: 1),
-            StoreEndpoint(urlSHA256: [UInt8](repeating: 0, count: 32)), DeleteUnusedEndpoint(),
-            ShiftTransactions(),
-            StoreCursors(sources: [source]), DeleteOtherCursors(sources: [source]), ClaimEndpoint(lease: id),
-            ReleaseEndpoint(leases: [id]), RenewWebhookLease(id: id, duration: .seconds(1)),
-            FindOpenEndpoint(lease: id), FindOrphanedEndpointLeases(), ListCursors(),
-            MoveCursor(source: "a", position: position, lease: id, run: "a"), ReadEndpoint(),
-            RecordEndpoint(lease: id, change: EndpointChange(status: .failing, error: "a")), RestoreEndpoint(),
-            StoreMark(), DeleteOldMarks(),
-            StoreFailedWebhook(message: message, attempt: attempt, wait: .seconds(1)), ListDueWebhooks(limit: 1),
-            ListFailedWebhooks(before: nil, limit: 1), DeleteFailedWebhook(id: id, attempts: 1),
-            PostponeFailedWebhook(webhook: failed, attempt: attempt, wait: nil), RetryFailedWebhook(webhookID: "a"),
-            DeleteFailedWebhooksOfUser(userID: 1, argument: nil), DeleteOldFailedWebhooks(retentionDays: 1, limit: 1),
-            StoreReplays(sources: [source], since: now, until: now, types: [.pushDone]), ListReplays(limit: 1),
-            MoveReplay(replay: replay), DeleteReplay(id: id), DeleteReplays(),
+            ReadLinkCallbackWebhooks(events: [id]), ReadEventWebhooks(events: [id]), ReadPushWebhooks(events: [id]),
+            ReadMessageWebhooks(events: [id]), ReadAccountWebhooks(events: [id]), ReadDeviceWebhooks(events: [id]),
+            ReadSenderWebhooks(events: [id]),
+            StoreEndpoint(endpoint: endpoint), RemoveEndpoints(time: .seconds(1)), DropWebhooks(limit: 1),
+            DeleteRemovedEndpoints(),
+            StoreEndpointChange(endpoint: "a", change: change, intervals: WebhookIntervals()),
+            RestoreEndpoint(endpoint: "a"), ListEndpointStates(),
+            ClaimWebhooks(
+                lease: id,
+                order: [WebhookSchedule.Room(endpoint: "a", webhooks: 1)],
+                probeTime: .seconds(1)
+            ),
+            RecordWebhooks(results: [QueueResult(claim, .attempted(attempt))]), ListOpenWebhooks(lease: id),
+            RenewWebhookLease(id: id, duration: .seconds(1)), FindOpenWebhook(lease: id), FindOrphanedWebhookLeases(),
+            ReclaimWebhooks(leases: [id]),
+            ListUnacceptedWebhooks(before: nil, endpoint: nil, limit: 1), RetryWebhook(id: id),
+            StoreReplays(since: now, until: now, types: types, endpoint: nil), ListReplays(endpoint: nil, limit: 1),
+            StepReplay(id: id, limit: 1, maximumWaiting: 1), DeleteReplays(), RestoreReplayedWebhooks(limit: 1),
+            DeleteWebhooksOfUser(userID: 1, hasKakaoUserIDs: true), DeleteOldWebhooks(retentionDays: 1, limit: 1),
         ]
     }
 }

@@ -1,4 +1,4 @@
-/// One step of the database schema: a file `NNNN_name.sql` that defines tables and indexes, but no functions.
+/// One step of the database schema: a file `NNNN_name.sql` that defines tables and indexes, but no functions and no views.
 package struct Migration: Sendable, Equatable {
     /// The number of the migration, from 1 without gaps.
     package let version: Int32
@@ -24,7 +24,7 @@ package struct Migration: Sendable, Equatable {
     }
 }
 
-/// A file `functions/NAME.sql`: `CREATE OR REPLACE` of one function, and of the triggers that call it.
+/// A file `functions/NAME.sql`: `CREATE OR REPLACE` of one function, and of the triggers that call it, or of one view.
 package struct FunctionFile: Sendable, Equatable {
     package let name: String
     let script: SQLScript

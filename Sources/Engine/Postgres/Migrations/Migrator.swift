@@ -5,11 +5,10 @@ package import Logging
 /// A migrator that brings a database's schema up to date with SQL files, which it reads once.
 ///
 /// Tables come first: files `NNNN_name.sql`, from `0001` without gaps, each in a transaction of its own. An applied
-/// file must never be changed or removed: the migrator then fails with a message that names the file. Functions follow,
-/// and then their triggers: files `functions/NAME.sql`, together in one transaction. They are applied whenever their
-/// text has changed, or their function or a trigger of it is missing. A function or a trigger that is in no file any more
-/// stays until a numbered file drops it. `schema_migrations` and `schema_functions` record each file with the SHA-256 of its
-/// text.
+/// file must never be changed or removed: the migrator then fails with a message that names the file. Functions, triggers
+/// and views follow: files `functions/NAME.sql`, together in one transaction. They are applied whenever their text has
+/// changed, or their function, a trigger of it, or their view is missing. One that is in no file any more stays until a
+/// numbered file drops it. `schema_migrations` and `schema_functions` record each file with the SHA-256 of its text.
 ///
 /// Any number of migrators may start concurrently. Each transaction takes an advisory lock and then reads again what
 /// has been applied, so that nothing is left behind in a session, which a pooler would give to others.
@@ -126,31 +125,37 @@ package struct Migrator: Sendable {
         return SchemaFiles(functions: pending.functions)
     }
 
-    /// Applies functions in any order: they may call each other.
+    /// Applies functions, triggers and views, the files in any order: functions may call each other and read views, and views may
+    /// call functions, but not read each other.
     private func apply(_ functions: [FunctionFile], _ session: PostgresSession) async throws {
-        // PostgreSQL looks up what a body names only if this is on: when all of the functions exist.
-        for areBodiesChecked in [false, true] {
-            try await session.query(CheckFunctionBodies(isOn: areBodiesChecked))
-            for function in functions {
-                try await apply(function.fileName, function.script.statements.filter { !$0.isTrigger }, session)
-            }
-        }
-        // The locks of all triggers' tables are held until the end: together they wait no longer than one statement.
-        let deadline = ContinuousClock.now + patience.lockTimeout
+        // PostgreSQL looks up what a body names only if this is on: when all of the functions and views exist.
+        try await session.query(CheckFunctionBodies(isOn: false))
         for function in functions {
-            for trigger in function.script.statements where trigger.isTrigger {
-                let left = ContinuousClock.now.duration(to: deadline)
-                try await session.query(SetLockTimeout(lockTimeout: max(.milliseconds(1), left)))
-                try await apply(function.fileName, [trigger], session)
+            try await apply(function.fileName, function.script.statements.filter { $0.kind == .other }, session)
+        }
+        // The locks of all triggers' tables and of all views are held until the end: together they wait no longer than one
+        // statement. The tables are locked first, as by a transaction whose trigger reads a view.
+        let deadline = ContinuousClock.now + patience.lockTimeout
+        for kind in [SQLScript.Statement.Kind.trigger, .view] {
+            for function in functions {
+                for statement in function.script.statements where statement.kind == kind {
+                    let left = ContinuousClock.now.duration(to: deadline)
+                    try await session.query(SetLockTimeout(lockTimeout: max(.milliseconds(1), left)))
+                    try await apply(function.fileName, [statement], session)
+                }
             }
         }
         try await session.query(SetLockTimeout(lockTimeout: patience.lockTimeout))
+        try await session.query(CheckFunctionBodies(isOn: true))
+        for function in functions {
+            try await apply(function.fileName, function.script.statements.filter { $0.kind == .other }, session)
+        }
         for (name, count) in try await session.query(CountFunctions(names: functions.map(\.name))) where count != 1 {
             throw PostgresError(
                 .migration,
                 message: count == 0
-                    ? "functions/\(name).sql does not define a function \(name). Give the file the function's name."
-                    : "functions/\(name).sql changes the parameters of \(name), which would be a second function. Give it a new name."
+                    ? "functions/\(name).sql does not define a function or a view \(name). Give the file its name."
+                    : "functions/\(name).sql changes the parameters or the kind of \(name), which would make a second one. Give it a new name."
             )
         }
         try await session.query(RecordFunctions(functions: functions))
@@ -423,7 +428,7 @@ private struct FindOtherSchemas: PostgresStatement {
 }
 
 /// Reads the applied files: migrations in the order of their versions, and then those functions that still exist, with
-/// their triggers.
+/// their triggers, and those views.
 private struct ReadAppliedFiles: PostgresStatement {
     static let sql: SQL = """
         SELECT version, name, checksum
@@ -438,6 +443,13 @@ private struct ReadAppliedFiles: PostgresStatement {
                 AND proname = applied.name::name
                 AND (SELECT count(*) FROM pg_trigger WHERE tgfoid = pg_proc.oid AND NOT tgisinternal) >= applied.triggers
         )
+            OR EXISTS (
+                SELECT
+                FROM pg_class
+                WHERE relnamespace = quote_ident(current_schema())::regnamespace
+                    AND relname = applied.name::name
+                    AND relkind = 'v'
+            )
         ORDER BY version
         """
 
@@ -471,12 +483,21 @@ private struct CheckFunctionBodies: PostgresStatement {
     var parameters: [PostgresValue] { [.bool(isOn)] }
 }
 
-/// Counts the functions of the current schema by name. Another list of arguments makes another function.
+/// Counts the functions and views of the current schema by name. Another list of arguments makes another function.
 private struct CountFunctions: PostgresStatement {
     static let sql: SQL = """
-        SELECT file.name, count(pg_proc.oid)
+        SELECT file.name, count(object.name)
         FROM unnest($1::text[]) AS file (name)
-        LEFT JOIN pg_proc ON pronamespace = quote_ident(current_schema())::regnamespace AND proname = file.name::name
+        LEFT JOIN (
+            SELECT proname AS name
+            FROM pg_proc
+            WHERE pronamespace = quote_ident(current_schema())::regnamespace
+            UNION ALL
+            SELECT relname
+            FROM pg_class
+            WHERE relnamespace = quote_ident(current_schema())::regnamespace
+                AND relkind = 'v'
+        ) AS object ON object.name = file.name::name
         GROUP BY file.name
         ORDER BY file.name
         """

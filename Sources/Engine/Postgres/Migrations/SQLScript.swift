@@ -17,11 +17,25 @@ struct SQLScript: Sendable, Equatable {
             return line + text.unicodeScalars.prefix(max(0, position - 1)).count { $0 == "\n" }
         }
 
-        /// Whether the statement creates a trigger.
-        var isTrigger: Bool {
-            let words = text.split(maxSplits: 4, whereSeparator: \.isWhitespace).map { $0.uppercased() }
-            return words.starts(with: ["CREATE", "OR", "REPLACE", "TRIGGER"])
-                || words.starts(with: ["CREATE", "TRIGGER"])
+        /// What the statement of a file of `functions` does, by which the migrator orders it.
+        enum Kind: Sendable, Equatable {
+            /// It creates a trigger.
+            case trigger
+            /// It creates a view.
+            case view
+            /// It does anything else, such as creating a function.
+            case other
+        }
+
+        var kind: Kind {
+            var words = text.split(maxSplits: 4, whereSeparator: \.isWhitespace).map { $0.uppercased() }[...]
+            guard words.popFirst() == "CREATE" else { return .other }
+            if words.starts(with: ["OR", "REPLACE"]) { words = words.dropFirst(2) }
+            return switch words.first {
+            case "TRIGGER": .trigger
+            case "VIEW": .view
+            default: .other
+            }
         }
 
         /// The word for which the migrator refuses the statement: it runs each file within a transaction of its own,

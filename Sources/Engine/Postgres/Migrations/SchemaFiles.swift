@@ -16,7 +16,7 @@ package struct MigrationFile: Sendable, Equatable {
 package struct SchemaFiles: Sendable, Equatable {
     /// The numbered files, in the order of their versions.
     package var migrations: [Migration] = []
-    /// The functions, in the order of their names.
+    /// The functions and views, in the order of their names.
     package var functions: [FunctionFile] = []
 
     package var isEmpty: Bool { migrations.isEmpty && functions.isEmpty }
@@ -74,7 +74,7 @@ package struct SchemaFiles: Sendable, Equatable {
             guard isName(name) else {
                 throw PostgresError(
                     .migration,
-                    message: "Invalid file name: \(file.path). Use the name of its function."
+                    message: "Invalid file name: \(file.path). Use the name of its function or view."
                 )
             }
             files.functions.append(FunctionFile(name: name, script: try script(file)))
@@ -126,14 +126,14 @@ package struct SchemaFiles: Sendable, Equatable {
 
 /// A file that the database records as applied.
 struct AppliedFile: Sendable, Equatable {
-    /// The version of a migration; `nil` for a function.
+    /// The version of a migration; `nil` for a function or a view.
     let version: Int32?
     let name: String
     let checksum: [UInt8]
 }
 
 extension SchemaFiles {
-    /// Returns the files that have not been applied, or whose function has changed.
+    /// Returns the files that have not been applied, or whose function or view has changed.
     ///
     /// - Parameter applied: The applied files, migrations in the order of their versions.
     /// - Throws: ``PostgresError/Code/migration`` if an applied migration is missing or has changed, as in a database

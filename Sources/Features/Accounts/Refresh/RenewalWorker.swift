@@ -24,7 +24,7 @@ extension TokenRefresher {
             logger: logger
         ) { worker in
             while try await store.pool.write(ExpireAccounts(limit: Self.maximumExpired)) > 0, !worker.isStopping {
-                webhooks.changed()
+                webhooks.send()
             }
             let latestStart = latestStart
             let claims = try await store.pool.write(

@@ -35,8 +35,7 @@ struct TokenRefresher: Sendable {
     let app: LoginApp
     let intervals: RefreshIntervals
     let counts: RefreshCounts
-    /// The source of webhooks about accounts.
-    let webhooks: WebhookSource
+    let webhooks: WebhookNotice
     let loop: EventLoop
     let logger: Logger
 
@@ -206,7 +205,7 @@ struct TokenRefresher: Sendable {
     private func reject(_ claim: RefreshClaim, usedSHA256: [UInt8]) async {
         do {
             try await store.pool.write(RejectRefresh(claim: claim, usedSHA256: usedSHA256))
-            webhooks.changed()
+            webhooks.send()
             counts.count(.rejected)
         } catch {
             // The lease ends by itself, and Kakao rejects the token again.

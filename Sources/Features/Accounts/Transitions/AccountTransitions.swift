@@ -60,10 +60,10 @@ enum AccountEvent: CaseIterable, Sendable {
                 "state", "reason", "scopes", "refresh_token_ends_at", "renew_at", "attempts", "retry_at",
                 "refreshed_at",
             ])
-        case .reject, .expire: Self.lease.union(Self.event).union(["state", "reason"])
+        case .reject, .expire: Self.lease.union(["state", "reason"])
         case .postpone: Self.lease.union(["attempts", "retry_at", "renew_at"])
         case .revoke, .leave:
-            Self.tokens.union(Self.lease).union(Self.event).union([
+            Self.tokens.union(Self.lease).union([
                 "state", "reason", "refresh_token_ends_at", "renew_at", "attempts", "retry_at",
             ])
         case .verify: ["is_verified"]
@@ -77,6 +77,4 @@ enum AccountEvent: CaseIterable, Sendable {
         "tokens", "key_id", "refresh_token_sha256", "access_token_ends_at", "refresh_at",
     ]
     private static let lease: Set = ["lease", "lease_ends_at"]
-    /// The columns by which webhooks find the account once its user must log in.
-    private static let event: Set = ["event_xid", "event_at"]
 }

@@ -7,12 +7,10 @@ import Sharing
 /// The link callbacks in PostgreSQL.
 final class LinkCallbackStore: Sendable {
     private let inserts: StatementCoalescer<InsertLinkCallbacks>
-    private let webhooks: WebhookSource
+    private let webhooks: WebhookNotice
 
-    /// - Parameters:
-    ///   - statisticsArgs: The custom arguments by which callbacks count.
-    ///   - webhooks: The source of webhooks about callbacks.
-    init(pool: PostgresPool, statisticsArgs: [String], webhooks: WebhookSource) {
+    /// - Parameter statisticsArgs: The custom arguments by which callbacks count.
+    init(pool: PostgresPool, statisticsArgs: [String], webhooks: WebhookNotice) {
         self.webhooks = webhooks
         inserts = StatementCoalescer(pool: pool, concurrency: 2) {
             InsertLinkCallbacks(callbacks: $0, statisticsArgs: statisticsArgs)
@@ -21,7 +19,7 @@ final class LinkCallbackStore: Sendable {
 
     /// Stores and counts a callback, once for each resource id. Returns when it is committed, and whether it was new.
     func insert(_ callback: LinkCallback) async throws -> Bool {
-        defer { webhooks.changed() }
+        defer { webhooks.send() }
         return try await inserts.submit(callback)
     }
 
@@ -29,15 +27,15 @@ final class LinkCallbackStore: Sendable {
     ///
     /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`.
     func insert(_ callback: LinkCallback, within limit: Duration) async throws -> Bool {
-        defer { webhooks.changed() }
+        defer { webhooks.send() }
         return try await inserts.submit(callback, within: limit)
     }
 }
 
 // MARK: Statements
 
-/// Inserts callbacks, once for each resource id, and enqueues the arrivals that they report to be counted. Returns for
-/// each whether it was new.
+/// Inserts callbacks, once for each resource id, with their webhooks, and enqueues the arrivals that they report to be counted.
+/// Returns for each whether it was new.
 ///
 /// A malformed callback, or one with an expired or invalid signature, does not count. Keys are inserted in their order, so that concurrent
 /// statements with the same ids do not deadlock.
@@ -48,9 +46,9 @@ struct InsertLinkCallbacks: CoalescedStatement {
     static let sql: SQL = """
         WITH callback AS (
             INSERT INTO link_callbacks (
-                key, id, chat_type, hash_chat_id, template_id, args, received_at, share_id, signature, raw, event_xid
+                key, id, chat_type, hash_chat_id, template_id, args, received_at, share_id, signature, raw
             )
-            SELECT *, (SELECT webhook_xid(pg_current_xact_id(), xid_offset) FROM webhook_endpoint)
+            SELECT *
             FROM unnest(
                 $1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[], $7::timestamptz[],
                 $8::uuid[], $9::text[], $11::text[]
@@ -67,6 +65,13 @@ struct InsertLinkCallbacks: CoalescedStatement {
             FROM callback
             WHERE raw IS NULL
                 AND (signature IS NULL OR signature = 'valid')
+        ),
+        webhook AS (
+            INSERT INTO webhook_events (id, endpoint, type, happened_at, subject)
+            SELECT uuid_v7(), endpoint.name, 'link.callback.received', callback.received_at, 'callbacks/' || callback.id
+            FROM callback
+            CROSS JOIN webhook_endpoints AS endpoint
+            WHERE 'link.callback.received' = ANY (endpoint.types)
         )
         SELECT callback.id IS NOT NULL
         FROM unnest($2::uuid[]) WITH ORDINALITY AS given (id, number)

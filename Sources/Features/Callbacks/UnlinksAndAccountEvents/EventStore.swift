@@ -6,8 +6,7 @@ import ServiceKit
 /// The events in PostgreSQL.
 struct EventStore: Sendable {
     let pool: PostgresPool
-    /// The source of webhooks about events.
-    let webhooks: WebhookSource
+    let webhooks: WebhookNotice
 
     /// Stores events, and carries out their effects in the same transaction.
     ///
@@ -16,7 +15,7 @@ struct EventStore: Sendable {
     /// - Parameter observers: The reactions to the events.
     /// - Returns: Whether any of the events was new.
     func insert(_ events: [KakaoEvent], _ observers: UserLifecycle.Observers) async throws -> Bool {
-        defer { webhooks.changed() }
+        defer { webhooks.send() }
         let statement = InsertEvents(events: events, now: Date())
         guard events.contains(where: { $0.userEventKind != nil }) else {
             return try await !pool.write(statement).isEmpty
@@ -34,19 +33,31 @@ struct EventStore: Sendable {
 
 // MARK: Statements
 
-/// Stores events, and returns those that were not stored before.
+/// Stores events with their webhooks, and returns those that were not stored before.
 ///
 /// The time of an event is by the database's clock: the statement computes it from the event's age.
 struct InsertEvents: PostgresStatement {
     static let sql: SQL = """
-        INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, raw, happened_at, event_xid)
-        SELECT *, now() - ($8::timestamptz - received_at),
-            (SELECT webhook_xid(pg_current_xact_id(), xid_offset) FROM webhook_endpoint)
-        FROM unnest(
-            $1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[], $9::text[]
-        ) AS event (key, id, type, user_id, referrer_type, payload, received_at, raw)
-        ON CONFLICT (key) DO NOTHING
-        RETURNING key, happened_at
+        WITH event AS (
+            INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, raw, happened_at)
+            SELECT *, now() - ($8::timestamptz - received_at)
+            FROM unnest(
+                $1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[], $9::text[]
+            ) AS received (key, id, type, user_id, referrer_type, payload, received_at, raw)
+            ON CONFLICT (key) DO NOTHING
+            RETURNING *
+        ),
+        webhook AS (
+            INSERT INTO webhook_events (id, endpoint, type, happened_at, user_id, subject)
+            SELECT uuid_v7(), endpoint.name, webhook.type, event.received_at, event.user_id, 'events/' || event.id
+            FROM event
+            CROSS JOIN LATERAL (
+                SELECT CASE event.type WHEN 'unlink' THEN 'user.unlinked' ELSE 'account.event.received' END AS type
+            ) AS webhook
+            JOIN webhook_endpoints AS endpoint ON webhook.type = ANY (endpoint.types)
+        )
+        SELECT key, happened_at
+        FROM event
         """
 
     let events: [KakaoEvent]

@@ -220,6 +220,18 @@ struct RestoreDeparture: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }
 
+/// Deletes the records of a user's withdrawals. That the user is erased is recorded in `erased_users`.
+struct DeleteFormerDevices: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM former_devices
+        WHERE user_id = $1
+        """
+
+    let userID: Int64
+
+    var parameters: [PostgresValue] { [.int64(userID)] }
+}
+
 /// Deletes up to `limit` records of withdrawals of more than a day ago. Skips rows that another server is deleting.
 struct DeleteOldFormerDevices: PostgresStatement {
     static let sql: SQL = """

@@ -51,6 +51,11 @@ struct MessageWork: QueueWork {
         if result.outcome.state.isFinal { receivers.add(to: result.outcome.state) }
     }
 
+    func reclaimed(_ work: ReclaimedWork) {
+        let count = work.uncertain.values.reduce(0, +)
+        if count > 0 { receivers.add(count, to: .uncertain) }
+    }
+
     func restore(_ known: KnownReceivers, _ report: LostCommits.Report) async throws {
         try await messages.restore(known, report)
     }
@@ -66,7 +71,7 @@ struct MessageWork: QueueWork {
             return try await messages.pool.read(FindFinishedMessages(limit: Self.maxFinishedPerSearch))
         case .finish(let ids):
             _ = try await messages.pool.write(FinishMessages(ids: ids)) as [UUID]
-            notices.webhooks.changed()
+            notices.webhooks.send()
             return []
         }
     }
@@ -76,7 +81,7 @@ struct MessageWork: QueueWork {
         let limit = Self.maxExpiredPerStatement
         while let expired = try await (messages.pool.write(ExpireMessages(limit: limit)) as [Int64]).first, expired > 0
         {
-            notices.webhooks.changed()
+            notices.webhooks.send()
             guard expired == Int64(limit) else { return }
         }
     }

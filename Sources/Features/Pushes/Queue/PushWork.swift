@@ -42,11 +42,11 @@ struct PushWork: QueueWork {
             return .active(active)
         case .expire(let id):
             try await batches.expire(id)
-            notices.webhooks.changed()
+            notices.webhooks.send()
             return .done
         case .finish(let ids):
             let finished = try await batches.finish(ids)
-            notices.webhooks.changed()
+            notices.webhooks.send()
             return .finished(finished)
         case .reportPause(let end, let error):
             let wait = Duration.milliseconds(end - min(end, EventLoop.milliseconds()))
@@ -135,7 +135,7 @@ struct PushWork: QueueWork {
     }
 
     private func warnOfHalt(_ claim: BatchClaim, _ name: String, _ reason: String) {
-        notices.webhooks.changed()
+        notices.webhooks.send()
         logger.warning(
             "Push halted",
             metadata: ["push": "\(claim.pushID.lowercased)", "name": "\(name)", "reason": "\(reason)"]
@@ -145,6 +145,11 @@ struct PushWork: QueueWork {
     func recorded(_ result: QueueResult<BatchClaim, BatchResult>) {
         let state = result.outcome.state
         if state != .waiting { users.add(result.claim.userIDs.count, to: state) }
+    }
+
+    func reclaimed(_ work: ReclaimedWork) {
+        let count = work.uncertain.values.reduce(0, +)
+        if count > 0 { users.add(count, to: .uncertain) }
     }
 
     func restore(_ known: KnownBatches, _ report: LostCommits.Report) async throws {

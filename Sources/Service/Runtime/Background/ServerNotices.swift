@@ -7,23 +7,29 @@ package import Postgres
 /// The notifications that there is work to do, within a server and, by `NOTIFY`, from one server to the others. They make
 /// frequent polling unnecessary.
 package final class ServerNotices: Sendable {
-    /// The minimum time between two notifications to other servers. Each `NOTIFY` briefly blocks the commits of all
-    /// other transactions that notify.
-    private static let interval = Duration.milliseconds(20)
-
     /// The PostgreSQL channel of the notifications between servers.
     package let channel: String
     private let pool: PostgresPool
+    private let interval: Duration
     private let onNotice: @Sendable () -> Void
     /// The payload that identifies this server's own notifications.
     private let serverID = UUID().lowercased
     /// Wakes the worker that notifies other servers.
     private let notifying: Signal
 
-    /// - Parameter onNotice: Called for each notification of this server and of others. Callable from anywhere.
-    package init(channel: String, pool: PostgresPool, onNotice: @escaping @Sendable () -> Void) {
+    /// - Parameters:
+    ///   - interval: The minimum time between two notifications to other servers. Each `NOTIFY` briefly blocks the commits of all
+    ///     other transactions that notify.
+    ///   - onNotice: Called for each notification of this server and of others. Callable from anywhere.
+    package init(
+        channel: String,
+        pool: PostgresPool,
+        every interval: Duration = .milliseconds(20),
+        onNotice: @escaping @Sendable () -> Void
+    ) {
         self.channel = channel
         self.pool = pool
+        self.interval = interval
         self.onNotice = onNotice
         notifying = Signal(loop: pool.loop)
     }
@@ -56,9 +62,9 @@ package final class ServerNotices: Sendable {
             pace: nil,
             failure: "Other servers not notified",
             logger: logger
-        ) { [pool, channel, serverID] worker in
+        ) { [pool, channel, serverID, interval] worker in
             _ = try? await pool.write(SendNotification(channel: channel, payload: serverID))
-            try? await worker.loop.sleep(for: Self.interval)
+            try? await worker.loop.sleep(for: interval)
             return nil
         }
     }

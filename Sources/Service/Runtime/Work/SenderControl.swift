@@ -4,7 +4,6 @@ package import FoundationEssentials
 import Locking
 package import Logging
 package import Postgres
-import Schemas
 
 /// The switch that stops all that is sent: pushes and KakaoTalk messages, on all servers of a database.
 ///
@@ -19,19 +18,35 @@ package final class SenderControl: Sendable {
         package let by: String
     }
 
+    /// The position of the switch, as far as this server knows.
+    package enum Position: Sendable, Equatable {
+        case started
+        case stopped(Stop)
+        /// The database has not responded to this question yet.
+        case unknown
+
+        package init(_ stop: Stop?) {
+            self = stop.map(Position.stopped) ?? .started
+        }
+
+        /// The stop in effect, if one is known.
+        package var stop: Stop? {
+            switch self {
+            case .stopped(let stop): stop
+            case .started, .unknown: nil
+            }
+        }
+    }
+
     private let pool: PostgresPool
     private let query: CachedQuery<Stop?>
+    private let lastPosition = Locked(Position.unknown)
     private let observers = Locked<[@Sendable () -> Void]>([])
-    /// The source of webhooks about the sender.
-    package let webhooks = WebhookSource(
-        "sender",
-        [.senderStopped, .senderHalted, .senderResumed],
-        key: .bigint,
-        ListSenderWebhooks.self
-    )
+    private let webhooks: WebhookNotice
 
-    package init(pool: PostgresPool) {
+    package init(pool: PostgresPool, webhooks: WebhookNotice) {
         self.pool = pool
+        self.webhooks = webhooks
         query = CachedQuery(pool, Self.read)
     }
 
@@ -41,9 +56,18 @@ package final class SenderControl: Sendable {
         observers.withLock { $0.append(observer) }
     }
 
-    /// Returns the stop in effect, up to a few seconds old; `nil` if the sender is not stopped, or the database does not
-    /// respond.
-    package func stop() async -> Stop? { await query.value() ?? nil }
+    /// Returns the position of the switch, up to a few seconds old; the last known one if the database does not respond.
+    package func position() async -> Position {
+        if let stop = await query.value() { record(stop) }
+        return lastKnownPosition
+    }
+
+    /// The position of the switch when the database last responded.
+    package var lastKnownPosition: Position { lastPosition.withLock { $0 } }
+
+    private func record(_ stop: Stop?) {
+        lastPosition.withLock { $0 = Position(stop) }
+    }
 
     /// Stops the sender. A sender that is stopped already remains so, for the earlier reason.
     ///
@@ -82,9 +106,11 @@ package final class SenderControl: Sendable {
 
     private func notifyAndRead() async throws -> Stop? {
         changed()
-        webhooks.changed()
+        webhooks.send()
         await query.invalidate()
-        return try await Self.read(pool)
+        let stop = try await Self.read(pool)
+        record(stop)
+        return stop
     }
 
     /// Returns the worker that records for all servers whether pushes or messages are halted, as this one finds out.
@@ -111,7 +137,7 @@ package final class SenderControl: Sendable {
             let sender = availability.openSender
             let reason = sender?.isHalted == true ? sender?.cause?.reason : nil
             if try await pool.write(RecordSenderHalt(reason: reason)) as Int > 0 {
-                webhooks.changed()
+                webhooks.send()
             }
             return nil
         }
@@ -202,55 +228,5 @@ struct ReadSenderStop: PostgresStatement {
 
     static func decode(_ row: PostgresRow) throws -> SenderControl.Stop {
         try row.decode { try SenderControl.Stop(at: $0.next(), reason: $0.next(), by: $0.next()) }
-    }
-}
-
-/// Reads the latest change of the sender as a webhook.
-struct ListSenderWebhooks: WebhookStatement {
-    static let sql: SQL = """
-        SELECT event_xid::text, event_at, stopped_at IS NOT NULL, halted_at IS NOT NULL, COALESCE(reason, halt_reason), stopped_by
-        FROM sender
-        WHERE (event_xid, 1::bigint) >= ($1::text::xid8, $2::text::bigint)
-            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
-        LIMIT $4
-        """
-
-    let range: WebhookRange
-
-    /// The sender as a webhook shows it.
-    private struct Sender: Sendable {
-        let state: String
-        let reason: String?
-        let by: String?
-        let at: Date
-
-        static let shape = Shape<Sender>(
-            "SenderChange",
-            [
-                .member("state", .text, "`stopped`, `halted` or `resumed`.", \.state),
-                .nullable("reason", .text, "Why it does not send.", \.reason),
-                .nullable("by", .text, "The name of the operator key that stopped it.", \.by),
-                .member("at", .time, "When.", \.at),
-            ]
-        )
-    }
-
-    static func decode(_ row: PostgresRow) throws -> WebhookEvent {
-        try row.decode { column in
-            let xid = try column.next(String.self)
-            let at = try column.next(Date.self)
-            let isStopped = try column.next(Bool.self)
-            let isHalted = try column.next(Bool.self)
-            let reason = try column.next(String?.self)
-            let by = try column.next(String?.self)
-            let state = isStopped ? "stopped" : isHalted ? "halted" : "resumed"
-            return WebhookEvent(
-                position: WebhookPosition(xid: xid, key: "1"),
-                type: WebhookType(rawValue: "sender.\(state)"),
-                happenedAt: at,
-                storedAt: at,
-                data: Sender.shape.json(Sender(state: state, reason: reason, by: by, at: at))
-            )
-        }
     }
 }

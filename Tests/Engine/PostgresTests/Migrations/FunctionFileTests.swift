@@ -2,7 +2,7 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Functions and triggers: the files of `functions/`.
+/// Functions, triggers and views: the files of `functions/`.
 @Suite struct FunctionFileTests {
     private let table = "CREATE TABLE a (n integer, doubled integer)"
     private func function(_ name: String, _ body: String) -> String {
@@ -36,6 +36,50 @@ import Testing
             #expect(try await pool.value(Int32.self, "SELECT doubled FROM a") == 6)
             #expect(try await pool.value(Int32.self, "SELECT b()") == 7)
             #expect(try await folder.migrate(database) == [])
+        }
+    }
+
+    @Test("A view may call functions, and functions and triggers may read it, whatever the order of their names")
+    func views() async throws {
+        try await TestDatabase.withPool { pool, database in
+            let view = "CREATE OR REPLACE VIEW seen AS SELECT sum(n)::integer + z() AS total"
+            let folder = try MigrationFolder([
+                "0001_a.sql": table,
+                "functions/b.sql": function("b", "total FROM seen"),
+                "functions/double.sql": """
+                CREATE OR REPLACE FUNCTION double() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    UPDATE a SET doubled = (SELECT total FROM seen);
+                    RETURN NULL;
+                END
+                $$;
+                CREATE OR REPLACE TRIGGER doubling AFTER INSERT ON a FOR EACH ROW EXECUTE FUNCTION double();
+                """,
+                "functions/seen.sql": "\(view) FROM a",
+                "functions/z.sql": function("z", "7"),
+            ])
+            let all = [
+                "0001_a.sql", "functions/b.sql", "functions/double.sql", "functions/seen.sql", "functions/z.sql",
+            ]
+            #expect(try await folder.migrate(database) == all)
+            #expect(try await folder.pending(pool) == [])
+            try await pool.write("INSERT INTO a (n) VALUES (3)")
+            #expect(try await pool.value(Int32.self, "SELECT doubled FROM a") == 10)
+            #expect(try await pool.value(Int32.self, "SELECT b()") == 10)
+
+            try folder.write("\(view), count(*) AS rows FROM a", "functions/seen.sql")
+            #expect(try await folder.migrate(database) == ["functions/seen.sql"])
+            #expect(try await pool.value(Int64.self, "SELECT rows FROM seen") == 1)
+
+            // As a migration does that changes the type of a column which the view reads.
+            try folder.write("DROP VIEW seen; ALTER TABLE a ALTER COLUMN n TYPE bigint", "0002_b.sql")
+            #expect(try await folder.migrate(database) == ["0002_b.sql", "functions/seen.sql"])
+            #expect(try await pool.value(Int32.self, "SELECT total FROM seen") == 10)
+            #expect(try await folder.pending(pool) == [])
+
+            try folder.write("CREATE OR REPLACE VIEW z AS SELECT 7 AS n", "functions/z.sql")
+            let error = try await postgresError { _ = try await folder.migrate(database) }
+            #expect(error.message.contains("functions/z.sql changes the parameters or the kind of z"))
         }
     }
 
@@ -105,10 +149,10 @@ import Testing
                 "CREATE OR REPLACE FUNCTION f() RETURNS text LANGUAGE sql AS $$ SELECT '' $$",
                 "functions/g.sql failed in line 1: cannot change return type of existing function."
             ),
-            ("SELECT 1", "functions/g.sql does not define a function g."),
+            ("SELECT 1", "functions/g.sql does not define a function or a view g."),
             (
                 "CREATE OR REPLACE FUNCTION g() RETURNS integer LANGUAGE sql AS 'SELECT 1'; CREATE OR REPLACE FUNCTION g(n integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
-                "functions/g.sql changes the parameters of g"
+                "functions/g.sql changes the parameters or the kind of g"
             ),
         ]
     )
@@ -138,7 +182,7 @@ import Testing
                 "functions/f.sql"
             )
             let error = try await postgresError { _ = try await folder.migrate(database) }
-            #expect(error.message.contains("functions/f.sql changes the parameters of f"))
+            #expect(error.message.contains("functions/f.sql changes the parameters or the kind of f"))
             #expect(
                 try await pool.value(
                     Int64.self,
@@ -218,6 +262,6 @@ import Testing
                 logger: quietLogger
             )
         }
-        #expect(error.message == "Invalid file name: functions/F.sql. Use the name of its function.")
+        #expect(error.message == "Invalid file name: functions/F.sql. Use the name of its function or view.")
     }
 }

@@ -45,11 +45,14 @@ import Testing
         #expect(statement.line(ofPosition: 1000) == 6)
     }
 
-    @Test("Statements that create triggers are told from those that create functions")
-    func triggers() {
+    @Test("Statements that create triggers and views are told from those that create functions")
+    func kinds() {
         let statements = SQLScript(
-            "CREATE OR REPLACE FUNCTION f() RETURNS trigger AS $$ $$; create or replace\ntrigger t; CREATE TRIGGER t"
+            """
+            CREATE OR REPLACE FUNCTION f() RETURNS trigger AS $$ $$; create or replace\ntrigger t; CREATE TRIGGER t;
+            CREATE OR REPLACE VIEW v AS SELECT 1; create\nview v; CREATE TABLE view (); SELECT 1 AS view
+            """
         ).statements
-        #expect(statements.map(\.isTrigger) == [false, true, true])
+        #expect(statements.map(\.kind) == [.other, .trigger, .trigger, .view, .view, .other, .other])
     }
 }
