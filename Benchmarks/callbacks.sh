@@ -37,6 +37,13 @@ LUA
 }
 echo '"&product_id=1234&user_id=abcd"' | callbacks >"$work/callbacks.lua"
 callbacks <"$work/shares" >"$work/shared.lua"
+
+if [ "$endpoints" -gt 0 ]; then
+    # shellcheck source=Benchmarks/callbacks-endpoints.sh
+    . Benchmarks/callbacks-endpoints.sh
+    exit
+fi
+
 cat >"$work/insert.sql" <<'SQL'
 INSERT INTO link_callbacks (key, id, chat_type, hash_chat_id, template_id, args, received_at)
 VALUES (gen_random_uuid()::text, gen_random_uuid(), 'DirectChat', '147bp3dASTS0o1TpKdKykq2a', 3135,

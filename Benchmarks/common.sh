@@ -138,6 +138,17 @@ median() { column "$1" "$2" | sort -n | awk '{v[NR] = $1} END {print v[int((NR +
 last() { column "$1" "$2" | tail -1; }
 # ratio A B: prints A / B with two decimals.
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", a / b}'; }
+# ratios SERIES PEER COLUMN [POWER]: prints the median of the rounds' ratios of two series, and its interval: all ratios but the lowest
+# and the highest. POWER is -1 for what is better if it is smaller.
+ratios() {
+    paste -d' ' <(column "$1" "$3") <(column "$2" "$3") | awk -v power="${4:-1}" '{printf "%.4f\n", ($1 / $2) ^ power}' | sort -n |
+        awk '
+            {v[NR] = $1}
+            END {
+                low = NR > 2 ? 2 : 1
+                printf "%.3f (%.3f to %.3f)", v[int((NR + 1) / 2)], v[low], v[NR + 1 - low]
+            }'
+}
 # against SERIES PEER: prints the ratio of the medians of two series, and the medians.
 against() { echo "$(ratio "$(median "$1" 1)" "$(median "$2" 1)") ($(median "$1" 1)/s to $(median "$2" 1)/s)"; }
 

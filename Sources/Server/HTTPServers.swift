@@ -6,6 +6,7 @@ import Logging
 package import Net
 import Runtime
 import ServiceKit
+import Settings
 import Status
 
 /// The HTTP servers, one for each port.
@@ -49,6 +50,7 @@ struct HTTPServers: Sendable {
             for feature in features { feature.addRoutes(to: &routes, loop) }
             return (loop: loop.loop, routes: routes)
         }
+        let logins = "Logins and tokens stay at \(settings.kakao.authURL), with Kakao's keys."
         func server(_ settings: HTTPServerSettings, _ router: (Routes) -> Router) throws -> HTTPServer {
             try HTTPServer(settings: settings, loops: loops, logger: logger) { loop in
                 guard let routes = routes.first(where: { $0.loop === loop })?.routes else {
@@ -59,7 +61,8 @@ struct HTTPServers: Sendable {
                     router: router(routes),
                     middleware: [accessLog, context.gate],
                     logger: logger,
-                    suggest: Suggestion.closest
+                    suggest: Suggestion.closest,
+                    elsewhere: { Self.pathsOfLogins.contains($0) ? logins : nil }
                 )
             }
         }
@@ -78,6 +81,12 @@ struct HTTPServers: Sendable {
             }
         }
     }
+
+    /// The paths of Kakao's authorization server, which clients may ask for here after all hosts were replaced by this server's.
+    private static let pathsOfLogins: Set = [
+        "/oauth/authorize", "/oauth/token", "/oauth/logout", "/oauth/tokeninfo", "/.well-known/jwks.json",
+        "/.well-known/openid-configuration",
+    ]
 
     /// Applies reloaded settings.
     ///

@@ -42,10 +42,10 @@ extension TestClient {
         return json
     }
 
-    /// Returns the JSON of a push as lists, events and webhooks have it: without its message.
+    /// Returns the JSON of a push as lists, events and webhooks have it: without its message and its app.
     package func summary(_ push: String) async throws -> JSONValue {
         var object = try await shown(push).object ?? [:]
-        for name in ["message", "phones"] { object[name] = nil }
+        for name in ["message", "phones", "app"] { object[name] = nil }
         return .object(object)
     }
 

@@ -114,6 +114,8 @@ package final class Journal: @unchecked Sendable {
     private let state = Locked(State())
     /// The file to which records are appended, or `nil` after a failure.
     private var active: JournalFile?
+    /// Whether the last file is smaller than usual because the disk is nearly full. Accessed on the queue `writing` only.
+    private var isShortOfSpace = false
     /// The names of files that cannot be adopted or read, each reported once. Accessed on the queue `reading` only.
     private var failing: Set<String> = []
     /// The names of files of later versions. Accessed on the queue `reading` only.
@@ -297,7 +299,8 @@ package final class Journal: @unchecked Sendable {
             setOpen(false, .full)
             return .full
         }
-        var size = min(fileSize, room)
+        let usual = min(fileSize, room)
+        var size = usual
         while true {
             do {
                 let file = try directory.createFile(
@@ -307,6 +310,7 @@ package final class Journal: @unchecked Sendable {
                 active = file
                 state.withLock { $0.files.append(FileProgress(file: file, end: 0, records: 0, isSealed: false)) }
                 setOpen(true, nil)
+                setShortOfSpace(size < usual, size)
                 return nil
             } catch {
                 if error.code == ENOSPC && size >= 2 * Self.smallestFile {
@@ -333,6 +337,16 @@ package final class Journal: @unchecked Sendable {
         } else {
             logger.notice("Journal opened", metadata: ["directory": "\(directory.path)"])
         }
+    }
+
+    /// Sets whether the disk has no room for a file of the usual size. Logs the change to that only, not each small file.
+    private func setShortOfSpace(_ isShort: Bool, _ size: Int) {
+        defer { isShortOfSpace = isShort }
+        guard isShort, !isShortOfSpace else { return }
+        logger.warning(
+            "Journal file smaller than usual: the disk is nearly full",
+            metadata: ["directory": "\(directory.path)", "bytes": "\(size)", "usual": "\(fileSize)"]
+        )
     }
 
     /// Ends appending to the active file and creates another.

@@ -109,6 +109,7 @@ struct KakaoRelayRoutes: RouteCollection {
         do throws(Record<KakaoCall>.InvalidMember) {
             request = try operation.parameters.read(call.fields)
         } catch {
+            if error.name == Self.template { try Self.lintText(of: call) }
             throw Problem.field(
                 error.name,
                 error.allowed,
@@ -125,6 +126,14 @@ struct KakaoRelayRoutes: RouteCollection {
         return try await audit.recording(call, of: subject) {
             try await relay(call, operation, request, to: target, uploads)
         }
+    }
+
+    /// Throws the linter's findings about a template that cannot be read: the place of a syntax error, above all.
+    private static func lintText(of call: Call) throws {
+        guard try call[lint] == nil, let text = call.fields[template]?.string,
+            text.utf8.count <= TemplateSize.maximumBytes
+        else { return }
+        try Problem.requireAccepted(TemplateLinter().findings(in: text))
     }
 
     private func relay<KakaoCall>(

@@ -31,7 +31,7 @@ package struct MessageFeature: Feature {
         self.accounts = accounts
         self.sharing = sharing
         self.settings = settings
-        notices = MessageNotices(pool: server.background.pool)
+        notices = MessageNotices(pool: server.background.pool, webhooks: server.webhooks)
         receivers = LoopCounts([server.background])
         server.monitoring.register(MessageMonitoring(pool: server.background.pool, receivers: receivers).report)
         server.senderControl.onChange(notices.servers.send)
@@ -43,7 +43,7 @@ package struct MessageFeature: Feature {
         QuotaReservations(pool: loop.pool, quotas: settings.quotas)
     }
 
-    package var webhookSources: [WebhookSource] { [notices.webhooks] }
+    package var webhookData: [WebhookData] { MessageWebhooks.data }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let kakao = loop.kakao(.requests)

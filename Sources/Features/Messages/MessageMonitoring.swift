@@ -12,7 +12,7 @@ struct MessageMonitoring: Sendable {
     private static let outcomes = Metric(
         "kakao_push_message_receivers_total",
         .counter,
-        "Receivers of KakaoTalk messages that this server has handled, by final outcome: sent, failed, uncertain."
+        "Receivers of KakaoTalk messages that this server has handled, or reclaimed from one that stopped, by final outcome: sent, failed, uncertain."
     )
 
     private let counts: CachedQuery<CountUnfinishedMessages.Row>

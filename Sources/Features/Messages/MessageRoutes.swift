@@ -80,7 +80,7 @@ struct MessageRoutes: RouteCollection {
         "listMessages",
         .get,
         "/v1/messages",
-        .operator(.talk),
+        .operatorWithAny([.talk, .operate]),
         "Lists messages, the latest first.",
         query: [state, sender] + Page<UUID>.fields,
         answers: [.page(of: MessageSummary.shape, "The messages.")],
@@ -103,7 +103,7 @@ struct MessageRoutes: RouteCollection {
         "getMessage",
         .get,
         "/v1/messages/{id}",
-        .operator(.talk),
+        .operatorWithAny([.talk, .operate]),
         "Returns a message with the number of its receivers in each state.",
         path: [id],
         answers: [.json(.ok, MessageSummary.shape, "The message.")],
@@ -121,7 +121,7 @@ struct MessageRoutes: RouteCollection {
         "listMessageReceivers",
         .get,
         "/v1/messages/{id}/receivers",
-        .operator(.talk),
+        .operatorWithAny([.talk, .operate]),
         "Lists the receivers of a message in the order of the request, with the reasons of those that are not reached.",
         path: [id],
         query: [receiverState] + Page<Int32>.fields,
@@ -159,7 +159,7 @@ struct MessageRoutes: RouteCollection {
     @Sendable private func cancel(_ call: Call) async throws -> Response {
         let id = try call.identifier(Self.id, orThrow: Self.notFound)
         let isCanceled = try await store.cancel(id, recording: call.auditRecord(of: .object(id.lowercased)))
-        if isCanceled { notices.webhooks.changed() }
+        if isCanceled { notices.webhooks.send() }
         let message = try await message(call)
         // A repetition of a request whose response was lost has no further effect.
         guard isCanceled || message.state == .canceled else {

@@ -79,8 +79,8 @@ extension MessageStore: WorkStore {
         try await pool.read(FindOrphanedMessageLeases())
     }
 
-    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> Int {
-        Int(try await transaction.query(ReclaimReceivers(leases: leases)).first ?? 0)
+    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> ReclaimedWork {
+        ReclaimedWork(try await transaction.query(ReclaimReceivers(leases: leases)))
     }
 
     /// Reads the receivers that are being sent under a lease, as far as the database knows.

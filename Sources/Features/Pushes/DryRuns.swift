@@ -50,8 +50,7 @@ struct DryRuns: Sendable {
             durationSeconds: pace.seconds(users: preview.sent, requests: preview.batches),
             waitsFor: try await pool.read(ListUnsettledPushes(ids: push.exclusion?.pushes ?? [])),
             callsThisMonth: try await pool.read(ReadKakaoCalls()).first ?? 0,
-            appID: app.appID,
-            appName: app.appName,
+            app: ShownApp(app),
             requests: requests(push, to: preview.first)
         )
     }
@@ -184,8 +183,7 @@ struct DryRun: Sendable {
     let waitsFor: [UUID]
     /// The calls of all servers to Kakao since the month began.
     let callsThisMonth: Int64
-    let appID: Int64?
-    let appName: String?
+    let app: ShownApp
     /// The first requests to Kakao, with the Admin key masked.
     let requests: [HTTPClientRequest]
 
@@ -193,7 +191,7 @@ struct DryRun: Sendable {
         "DryRun",
         [
             .member("dry_run", .boolean, "Always true.") { _ in true },
-            .member("app", appShape.kind, "The app whose users would be reached.") { $0 },
+            .member("app", ShownApp.shape.kind, "The app whose users would be reached.", \.app),
             .member("users", PreparationStore.Preview.usersShape.kind, "The users.", \.preview),
             .member(
                 "needs_approval",
@@ -233,14 +231,6 @@ struct DryRun: Sendable {
             ),
             .member("monthly_quota", quotaShape.kind, "Kakao's limit of the calls of all its APIs in a month.") { $0 },
             .array("first_requests", HTTPClientRequest.shape.kind, "The first of the requests.", \.requests),
-        ]
-    )
-
-    private static let appShape = Shape<DryRun>(
-        "DryRunApp",
-        [
-            .nullable("id", .count, "The setting `kakao.app_id`.", \.appID),
-            .nullable("name", .text, "The setting `kakao.app_name`.", \.appName),
         ]
     )
 

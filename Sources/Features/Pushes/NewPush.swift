@@ -29,6 +29,8 @@ struct NewPush: Sendable {
     /// What phones show of the message.
     var preview = PushPreview()
     var bypass = false
+    /// Whether it is stored with a warning if Kakao has yet to confirm a change of a device of its users.
+    var checksDevices = false
     /// Whether users without a device here that the message addresses are skipped. If not, Kakao decides, because it
     /// may have devices of these users.
     var skipsUnknown = true

@@ -47,17 +47,3 @@ extension PushCounts {
         ]
     )
 }
-
-extension PushCounts {
-    /// Adds the numbers that a statement returns for each of `states`.
-    mutating func add(_ states: [String], _ numbers: [Int64]) {
-        for (state, number) in zip(states, numbers) {
-            switch state {
-            case "sent": sent += number
-            case "failed": failed += number
-            case "uncertain": uncertain += number
-            default: break
-            }
-        }
-    }
-}

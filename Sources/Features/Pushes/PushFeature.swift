@@ -36,7 +36,7 @@ package struct PushFeature: Feature {
             sending: server.sending.loop,
             preparing: server.background.loop,
             pool: server.sending.pool,
-            webhooks: PushWebhooks.source(present)
+            webhooks: server.webhooks
         )
         users = LoopCounts([server.sending])
         timeZone = TimeZoneRoutes(name: settings.timeZone, pool: server.background.pool)
@@ -54,7 +54,7 @@ package struct PushFeature: Feature {
         server.senderControl.onChange(notices.pushChanged)
     }
 
-    package var webhookSources: [WebhookSource] { [notices.webhooks] }
+    package var webhookData: [WebhookData] { PushWebhooks.data }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let pushes = PushReads(pool: loop.pool, settings: present)
@@ -122,7 +122,9 @@ package struct PushFeature: Feature {
         [
             Retention(
                 "remove-old-pushes",
-                .run { _, pool in try await PushStore(pool: pool).expireProposals() },
+                .run { _, pool in
+                    if try await PushStore(pool: pool).expireProposals() > 0 { notices.webhooks.send() }
+                },
                 .run { worker, pool in
                     let store = HousekeepingStore(pool: pool)
                     try await store.removeExpiredPushes(retentionDays: settings.retentionDays, worker)

@@ -68,7 +68,7 @@ struct PushMonitoring: Sendable {
     private static let users = Metric(
         "kakao_push_users_total",
         .counter,
-        "Users of batches that this server has sent, by final outcome: sent, failed, uncertain."
+        "Users of batches that this server has sent, or reclaimed from one that stopped, by final outcome: sent, failed, uncertain."
     )
 
     /// The users by the final state of their batch.

@@ -22,7 +22,7 @@ extension PushRoutes {
             .json(.accepted, PushSummary.shape, "The new push, which is stored.", headers: [.location]),
             .json(.ok, DryRun.shape, "The result of a dry run."),
         ],
-        problems: [.notFound, .idempotencyKeyInUse, .tooManyDryRuns, .notConfigured],
+        problems: [.notFound, .idempotencyKeyInUse, .tooManyDryRuns, .notConfigured, .notCopyable],
         handler: copy
     )
 
@@ -35,8 +35,40 @@ extension PushRoutes {
         }
         guard let request = try await pushes.request(of: id) else { throw Self.notFound }
         let push = try NewPush(copyOf: request, changes, call, settings(), kakaoVersion: kakaoVersion)
+        // The request names none of them.
+        if let object = try await pushes.invalidObject(of: push) { throw push.problem(ofCopyWithout: object) }
         return try await create(push, for: call)
     }
+}
+
+extension NewPush {
+    /// The problem of a copy that refers to an object that does not exist any more, or that it cannot leave out.
+    fileprivate func problem(ofCopyWithout object: NamedObject) -> Problem {
+        let reason =
+            switch object {
+            case .audience: Self.deletion(of: audience.storedName, "It was sent to")
+            case .excludedAudience: Self.deletion(of: exclusion?.audience, "It left out the users of")
+            case .excludedPush:
+                "It left out the users of a push that was deleted, or that is scheduled for later than the copy. Create a new push."
+            }
+        return Problem(of: .notCopyable, "The push cannot be copied. \(reason)")
+    }
+
+    private static func deletion(of audience: AudienceName?, _ use: String) -> String {
+        let name = audience?.text ?? ""
+        return """
+            \(use) the stored audience \(name), which was deleted since. Store its users again with PUT /v1/audiences/\(name), or create \
+            a new push.
+            """
+    }
+}
+
+extension ProblemKind {
+    fileprivate static let notCopyable = ProblemKind(
+        .conflict,
+        "not-copyable",
+        "The push refers to an audience or another push that does not exist any more."
+    )
 }
 
 /// What a copy of a push has in place of the other push's.

@@ -8,6 +8,7 @@ import KakaoAPI
 import Postgres
 import Runtime
 import Schemas
+import ServiceKit
 
 /// The operations `/v1/push/send` and `/v2/push/send` in the format of Kakao's API, and `/v1/pushes`, where operators
 /// send to any number of users and follow the progress.
@@ -97,8 +98,9 @@ struct PushRoutes: RouteCollection {
         }
         // Kakao may have tokens that were never registered here. As in Kakao's API, users without a token are ignored.
         push.skipsUnknown = false
+        push.checksDevices = !push.bypass
         let idempotency = try Idempotency(call)
-        let created = try await store.create(push, idempotency: idempotency, answer: [], now: Date())
+        let created = try await store.create(&push, idempotency: idempotency, answer: [], now: Date())
         var response = respond(to: created, status: .ok)
         if !push.preview.warnings.isEmpty { response.headerFields[.warnings] = push.preview.warnings.headerValue }
         return response
@@ -135,6 +137,7 @@ struct PushRoutes: RouteCollection {
     func create(_ push: NewPush, for call: Call) async throws -> Response {
         var push = push
         push.waitsUntil = try await pushes.waitsUntil(push)
+        if try await pushes.hasPendingDevices(push) { push.preview.add(.pendingDevices) }
         let isDryRun = try call[Self.dryRun]
         let idempotency = isDryRun ? nil : try Idempotency(call)
         if let problem = push.expiryProblem {
@@ -157,7 +160,7 @@ struct PushRoutes: RouteCollection {
         let now = Date().asStored
         let summary = push.summary(createdAt: now, lastTestedAt: try await pushes.lastTest(of: push.message))
         let answer = PushSummary.shape.json(summary)
-        let created = try await store.create(push, idempotency: idempotency, answer: answer, now: now)
+        let created = try await store.create(&push, idempotency: idempotency, answer: answer, now: now)
         return respond(to: created, status: .accepted)
     }
 
@@ -233,6 +236,7 @@ struct PushRoutes: RouteCollection {
         let id = try Self.id(call)
         var push = try await push(id)
         push.message = try await pushes.request(of: id)?.shownMessage(settings(), kakaoVersion: kakaoVersion)
+        push.app = ShownApp(dryRuns.server.kakao)
         return .json(PushSummary.shape.json(push))
     }
 
@@ -275,7 +279,7 @@ struct PushRoutes: RouteCollection {
             .media(
                 .ok,
                 ["text/event-stream"],
-                "Events named `push`, whose data is the response of `getPush` without `message` and `phones`: one at once, one each "
+                "Events named `push`, whose data is the response of `getPush` without `message`, `phones` and `app`: one at once, one each "
                     + "second while something changes, and the last one when the push has ended.",
                 schema: .any
             )
@@ -327,27 +331,22 @@ struct PushRoutes: RouteCollection {
         )
         if isChanged { notices.pushChanged() }
         let push = try await push(id)
-        guard isChanged || control.event.after.contains(push.state) else { throw Self.cannot(control.event, push) }
+        guard isChanged || control.event.after.contains(push.state) else {
+            throw Self.cannot(control.event, push, retriesUncertain: retriesUncertain)
+        }
         return .json(PushSummary.shape.json(push))
     }
 
     /// The problem of an action that a push does not allow.
-    static func cannot(_ action: PushEvent, _ push: PushSummary) -> Problem {
-        let refusal = "Cannot \(action.rawValue) a push in state `\(push.state.rawValue)`."
-        return Problem(of: .wrongState, "\(refusal) \(remedy(action, push))")
-    }
-
-    /// Returns what can be done instead of an action.
-    private static func remedy(_ action: PushEvent, _ push: PushSummary) -> String {
-        let possible = push.state.actions(awaitsApproval: push.awaitsApproval)
-        guard !possible.contains(action) else {
-            guard action == .retry else { return "It was changed by a concurrent request. Try again." }
-            let reason = push.expiresAt.map { $0 <= Date() } == true ? "It has expired." : "Its batches were deleted."
-            return "\(reason) A copy of it can be sent."
+    ///
+    /// - Parameter retriesUncertain: Whether a retry was to include uncertain batches.
+    static func cannot(_ action: PushEvent, _ push: PushSummary, retriesUncertain: Bool = false) -> Problem {
+        let refusal = push.state.refusal(of: action, awaitsApproval: push.awaitsApproval)
+        guard action == .retry else {
+            return Problem(of: .wrongState, refusal ?? "The push was changed by a concurrent request. Try again.")
         }
-        guard !possible.isEmpty else { return "It has ended. A copy of it can be sent." }
-        let approval = push.awaitsApproval ? "It waits for an approval. " : ""
-        return "\(approval)Possible actions: \(possible.map(\.rawValue).joined(separator: ", "))."
+        let obstacle = "Cannot retry the push. \(push.obstacle(toRetrying: retriesUncertain))"
+        return Problem(of: .wrongState, refusal ?? obstacle)
     }
 
     /// Returns the id in the path. An invalid id throws 404, since no push can have it.
@@ -360,6 +359,24 @@ struct PushRoutes: RouteCollection {
     func push(_ id: UUID) async throws -> PushSummary {
         guard let push = try await pushes.summary(id) else { throw Self.notFound }
         return push
+    }
+}
+
+extension PushSummary {
+    /// Returns why the push, which is done, is not retried, and what can be done instead.
+    ///
+    /// - Parameter uncertain: Whether its uncertain batches were to be retried, too.
+    fileprivate func obstacle(toRetrying uncertain: Bool) -> String {
+        if expiresAt.map({ $0 <= Date() }) == true { return "It has expired. A copy of it can be sent." }
+        if batches.failed > 0 || (uncertain && batches.uncertain > 0) {
+            return "Its batches were deleted. A copy of it can be sent."
+        }
+        if uncertain { return "None of its batches has failed, and none is uncertain. A copy of it can be sent." }
+        guard batches.uncertain > 0 else { return "None of its batches has failed. A copy of it can be sent." }
+        return """
+            None of its batches has failed, and \(batches.uncertain) \(batches.uncertain == 1 ? "is" : "are") uncertain. Uncertain batches \
+            are retried only with `uncertain`, since their users may then be reached twice.
+            """
     }
 }
 
@@ -394,7 +411,7 @@ extension PushControl {
 extension Answer.Header {
     fileprivate static let warnings = Answer.Header(
         "X-Warnings",
-        "The codes of the warnings about the message, separated by commas, if there are any."
+        "The codes of the warnings about the push, separated by commas, if there are any."
     )
 }
 

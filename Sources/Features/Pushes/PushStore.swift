@@ -10,13 +10,22 @@ struct PushStore: Sendable {
     /// Stores a push to be prepared and sent. Returns after it is committed.
     ///
     /// - Parameters:
+    ///   - push: The push, to which a warning about devices is added if it ``NewPush/checksDevices``.
     ///   - answer: The response to the request and to its repetitions.
     ///   - now: The time of the request.
     /// - Throws: ``Problem`` if another request has used the key, if the times of the push are past, or if it refers to an audience or
     ///   a push that does not exist, or to a push whose users it cannot leave out; ``PostgresError``.
-    func create(_ push: NewPush, idempotency: Idempotency?, answer: [UInt8], now: Date) async throws -> Creation {
+    func create(
+        _ push: inout NewPush,
+        idempotency: Idempotency?,
+        answer: [UInt8],
+        now: Date
+    ) async throws -> Creation {
         let create = CreatePush(push: push, idempotency: idempotency, response: answer, now: now)
-        guard try await pool.write(create).isEmpty else { return Creation(id: push.id, body: answer) }
+        if let hasPendingDevices = try await pool.write(create).first {
+            if hasPendingDevices { push.preview.add(.pendingDevices) }
+            return Creation(id: push.id, body: answer)
+        }
         if let earlier = try await earlierCreation(idempotency) { return earlier }
         try await push.times.check(pool)
         let object = try await pool.read(FindInvalidObject(push: push)).first ?? nil

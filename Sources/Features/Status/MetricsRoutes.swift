@@ -43,7 +43,9 @@ struct MetricsRoutes: RouteCollection {
         text.write(OperationsMetrics.build())
         if let lines = server.droppedLogLines() { text.write(OperationsMetrics.log(droppedLines: lines)) }
         if let journal = server.journal?.status {
-            for reading in OperationsMetrics.journal(journal) { text.write(reading) }
+            for reading in OperationsMetrics.journal(journal, unverified: server.unverifiedEvents?.status) {
+                text.write(reading)
+            }
         }
         if let process = await process {
             for reading in OperationsMetrics.process(process) { text.write(reading) }

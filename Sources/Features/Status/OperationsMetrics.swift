@@ -50,6 +50,11 @@ enum OperationsMetrics {
         .gauge,
         "1 if calls from Kakao can be written to the journal, else 0."
     )
+    private static let unverifiedJournalOpen = Metric(
+        "kakao_push_journal_unverified_open",
+        .gauge,
+        "1 if account events that cannot be verified yet can be written to their journal, else 0."
+    )
     private static let journalRecords = Metric(
         "kakao_push_journal_records",
         .gauge,
@@ -120,9 +125,11 @@ enum OperationsMetrics {
         return loopDelay.reading("loop", delays)
     }
 
-    static func journal(_ status: Journal.Status) -> [Metric.Reading] {
+    /// - Parameter unverified: The state of the journal of account events that cannot be verified yet.
+    static func journal(_ status: Journal.Status, unverified: Journal.Status?) -> [Metric.Reading] {
         [
             journalOpen.reading(status.isOpen ? 1 : 0),
+            unverifiedJournalOpen.reading(unverified?.isOpen == true ? 1 : 0),
             journalRecords.reading(Double(status.records)),
             journalOldestAge.reading(status.oldestSeconds),
             journalRejected.reading(Double(status.rejected)),

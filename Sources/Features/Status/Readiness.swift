@@ -75,6 +75,7 @@ actor Readiness {
     private let gate: StartupGate
     private let health: CommitHealth
     private let journal: Journal?
+    private let unverifiedEvents: Journal?
     private let availability: KakaoAvailability
     private let control: SenderControl
     /// The latest response, or the one being determined, and its expiry by the event loop's clock.
@@ -86,6 +87,7 @@ actor Readiness {
         gate: StartupGate,
         health: CommitHealth,
         journal: Journal?,
+        unverifiedEvents: Journal?,
         availability: KakaoAvailability,
         control: SenderControl
     ) {
@@ -95,6 +97,7 @@ actor Readiness {
         self.gate = gate
         self.health = health
         self.journal = journal
+        self.unverifiedEvents = unverifiedEvents
         self.availability = availability
         self.control = control
     }
@@ -114,6 +117,7 @@ actor Readiness {
         // A load balancer sends no calls to a server that is not ready. No call would therefore notice that the disk
         // has free space again.
         journal?.reopen()
+        unverifiedEvents?.reopen()
         let isReady =
             switch database {
             case .ok: !gate.isShuttingDown
@@ -122,11 +126,13 @@ actor Readiness {
             case .unreachable, .refused, .readOnly, .notCommitting:
                 gate.isOpen && isJournalOpen == true && !gate.isShuttingDown
             }
+        // Without the database, the answer must not wait for it.
+        let position = database == .ok ? await control.position() : control.lastKnownPosition
         let report = Report(
             isReady: isReady,
             database: database,
             isJournalOpen: isJournalOpen,
-            sender: SenderStatus(availability, database == .ok ? await control.stop() : nil).state.rawValue,
+            sender: SenderStatus(availability, position).state.rawValue,
             isShuttingDown: gate.isShuttingDown
         )
         var response = Response.json(Report.shape.json(report), status: isReady ? .ok : .serviceUnavailable)

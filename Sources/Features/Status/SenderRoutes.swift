@@ -61,6 +61,6 @@ struct SenderRoutes: RouteCollection {
     }
 
     private func response(_ stop: SenderControl.Stop?) -> Response {
-        .json(SenderStatus.shape.json(SenderStatus(server.availability, stop)))
+        .json(SenderStatus.shape.json(SenderStatus(server.availability, SenderControl.Position(stop))))
     }
 }

@@ -12,10 +12,16 @@ struct SenderStatus: Sendable {
     /// The stop by an operator, if there is one.
     let stop: SenderControl.Stop?
 
-    /// - Parameter stop: The stop in effect.
-    init(_ availability: KakaoAvailability, _ stop: SenderControl.Stop?) {
-        self.stop = stop
-        state = stop == nil ? availability.senderState : .stopped
+    init(_ availability: KakaoAvailability, _ position: SenderControl.Position) {
+        stop = position.stop
+        let own = availability.senderState
+        state =
+            switch position {
+            case .started: own
+            case .stopped: .stopped
+            // What Kakao answers holds in either case.
+            case .unknown: own == .running ? .unknown : own
+            }
         cause = availability.openSender?.cause
         reason =
             switch state {
@@ -23,6 +29,7 @@ struct SenderStatus: Sendable {
             case .waiting: cause?.reason ?? "A quota at Kakao is used up."
             case .halted: cause?.reason
             case .stopped: stop?.reason
+            case .unknown: "PostgreSQL does not respond, so it is unknown whether an operator has stopped the sender."
             }
     }
 
@@ -39,6 +46,8 @@ struct SenderStatus: Sendable {
                 "Check kakao.admin_key and the app's settings at Kakao (push-server doctor), then resume the halted pushes."
             }
         case .stopped: "When the reason no longer holds: push-server sender start, or POST /v1/sender/start."
+        case .unknown:
+            "Find out with push-server doctor why PostgreSQL does not respond. Nothing is sent until it does."
         }
     }
 

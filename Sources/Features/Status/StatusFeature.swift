@@ -33,7 +33,7 @@ package struct StatusFeature: Feature {
         server.monitoring.register(sender.report)
     }
 
-    package var webhookSources: [WebhookSource] { [server.senderControl.webhooks] }
+    package var webhookData: [WebhookData] { SenderWebhooks.data }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let readiness = Readiness(
@@ -42,6 +42,7 @@ package struct StatusFeature: Feature {
             gate: server.gate,
             health: server.lostCommits.health,
             journal: server.journal,
+            unverifiedEvents: server.unverifiedEvents,
             availability: server.availability,
             control: server.senderControl
         )

@@ -36,7 +36,7 @@ struct StatusRoutes: RouteCollection {
     }
 
     @Sendable private func show(_ call: Call) async throws -> Response {
-        async let stop = server.senderControl.stop()
+        async let position = server.senderControl.position()
         async let shared = shared.value()
         let report = await server.monitoring.report()
         async let pushes = ShownWork(report.pushes)
@@ -44,7 +44,7 @@ struct StatusRoutes: RouteCollection {
         var waiting = 0
         for pool in server.pools { waiting += await pool.statistics().waiting }
         let status = ServiceStatus(
-            sender: SenderStatus(server.availability, await stop),
+            sender: SenderStatus(server.availability, await position),
             backlog: report.backlog,
             pushes: await pushes,
             messages: await messages,
@@ -52,7 +52,9 @@ struct StatusRoutes: RouteCollection {
             commits: server.lostCommits.health.state,
             replica: server.replica?.report,
             waitingForDatabase: Int64(waiting),
-            journal: server.journal?.status,
+            journal: server.journal.map {
+                JournalStatus(calls: $0.status, unverified: server.unverifiedEvents?.status)
+            },
             kakao: server.availability.kakaoState,
             kakaoReason: server.availability.openCause?.reason,
             lastCall: server.availability.lastCall,
@@ -82,6 +84,13 @@ private struct SharedStatus: Sendable {
     }
 }
 
+/// The state of this server's journals of Kakao's calls.
+private struct JournalStatus: Sendable {
+    let calls: Journal.Status
+    /// The state of the journal of account events that cannot be verified yet.
+    let unverified: Journal.Status?
+}
+
 /// The state of the service, as operators see it.
 private struct ServiceStatus: Sendable {
     let sender: SenderStatus
@@ -96,7 +105,7 @@ private struct ServiceStatus: Sendable {
     let replica: ReplicaHealth.Report?
     let waitingForDatabase: Int64
     /// `nil` if there is no journal.
-    let journal: Journal.Status?
+    let journal: JournalStatus?
     let kakao: KakaoAvailability.KakaoState
     let kakaoReason: String?
     let lastCall: KakaoAvailability.LastCall?
@@ -152,17 +161,22 @@ private struct ServiceStatus: Sendable {
         ]
     )
 
-    private static let journalShape = Shape<Journal.Status>(
+    private static let journalShape = Shape<JournalStatus>(
         "JournalStatus",
         [
-            .member("open", .boolean, "Whether calls can be stored in it.", \.isOpen),
-            .member("records", .count, "The calls that wait to be stored in PostgreSQL.") { Int64($0.records) },
-            .member("oldest_seconds", .seconds, "The age of the oldest of them.", \.oldestSeconds),
+            .member("open", .boolean, "Whether calls can be stored in it.", \.calls.isOpen),
+            .member(
+                "unverified_open",
+                .boolean,
+                "Whether account events that cannot be verified yet can be stored in `unverified/`."
+            ) { $0.unverified?.isOpen == true },
+            .member("records", .count, "The calls that wait to be stored in PostgreSQL.") { Int64($0.calls.records) },
+            .member("oldest_seconds", .seconds, "The age of the oldest of them.", \.calls.oldestSeconds),
             .member(
                 "rejected",
                 .count,
                 "The files in `rejected/`: calls that PostgreSQL has rejected, and damaged files."
-            ) { Int64($0.rejected) },
+            ) { Int64($0.calls.rejected) },
         ]
     )
 

@@ -331,12 +331,17 @@ extension JSONValue {
     }
 
     /// Returns the JSON value, parsed if it is given as text.
+    ///
+    /// - Throws: ``InvalidValue``, with the place of a syntax error if the text begins as an array or an object. Another text is no JSON
+    ///   with a mistake, but a value of another kind.
     package func structured() throws(InvalidValue) -> JSONValue {
         switch self {
         case .string(let text):
             do {
                 return try JSONValue(parsing: Array(text.utf8))
             } catch {
+                let first = text.utf8.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
+                guard first == UInt8(ascii: "[") || first == UInt8(ascii: "{") else { throw InvalidValue() }
                 throw InvalidValue("Invalid JSON: \(error.message) at byte \(error.offset)")
             }
         default: return self

@@ -172,7 +172,9 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
             guard let value, !value.isNull else { return nil }
             // Some clients write `null` into a form for an absent array or object.
             if case .string("null") = value, kind.input.isStructured { return nil }
-            guard isLenient else { return try kind.read(value) }
+            // dio, the HTTP client of Flutter, sends a bare name for an absent parameter.
+            let isEmpty = if case .string(let text) = value { text.isEmpty } else { false }
+            guard isLenient || isEmpty else { return try kind.read(value) }
             return try? kind.read(value)
         }
     }

@@ -62,6 +62,9 @@ enum Text {
         return (number < 0 ? "-" : "") + String(text.reversed())
     }
 
+    /// Returns a number of users: `1 user`, `1,234 users`.
+    static func users(_ count: Int64) -> String { "\(grouped(count)) user\(count == 1 ? "" : "s")" }
+
     /// Returns a rate with one decimal below ten, such as `3.4/s`, and without decimals from there on, such as
     /// `1,234/s`.
     ///
@@ -72,11 +75,12 @@ enum Text {
         return "\(tenths / 10).\(tenths % 10)/s"
     }
 
-    /// Returns a share as a percentage with two decimals below ten percent, such as `0.33 %`, and without decimals from
-    /// there on.
+    /// Returns a share as a percentage with two decimals below ten percent, such as `0.33 %` or `less than 0.01 %`, and without decimals
+    /// from there on.
     ///
     /// - Parameter share: At least 0; 1 for all.
     static func percent(_ share: Double) -> String {
+        guard share <= 0 || share >= 0.0001 else { return "less than 0.01 %" }
         let hundredths = Int64(clamping: (share * 10_000).rounded(.up))
         guard hundredths < 1000 else { return "\(grouped(hundredths / 100)) %" }
         return "\(hundredths / 100).\(hundredths % 100 < 10 ? "0" : "")\(hundredths % 100) %"

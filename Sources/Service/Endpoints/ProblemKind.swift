@@ -52,7 +52,11 @@ extension ProblemKind {
         "invalid-operator-key",
         "The key in `X-Operator-Key` is unknown, revoked or expired. The user's token is not the cause."
     )
-    package static let missingScope = ProblemKind(.forbidden, "missing-scope", "The key does not have the scope.")
+    package static let missingScope = ProblemKind(
+        .forbidden,
+        "missing-scope",
+        "The key does not have the scope, or a user's token was sent in place of a key."
+    )
     package static let anotherUser = ProblemKind(
         .forbidden,
         "another-user",

@@ -4,7 +4,8 @@ package enum Scope: String, CaseIterable, Sendable {
     case devices
     /// Permission to send and control pushes.
     case send
-    /// Permission to stop and start all sending, and to control pushes and messages, without sending any.
+    /// Permission to stop and start all sending, to control pushes and messages without sending any, and to read messages and the states of
+    /// accounts.
     case operate
     /// Permission to approve and reject pushes that other keys created.
     case approve

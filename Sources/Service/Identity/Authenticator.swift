@@ -90,10 +90,60 @@ struct Authenticator: Authorizer {
     /// Admits a request whose operator key has the required scopes.
     ///
     /// Both `Bearer KEY` and `KakaoAK KEY` are accepted. Clients written for Kakao's API send the latter.
+    ///
+    /// A valid token of a user is 403: after a 401, an app would log its user out.
     private func checkOperator(_ request: Request, _ scopes: Requirement) throws -> PendingCheck? {
         let credential = try credential(of: request)
-        let isToken = JSONWebToken.isLike(credential.text)
-        return try checkKey(SHA256Digest.of(credential.text), scopes, or: isToken ? .userToken : nil, of: request)
+        let token = credential.text
+        let sha256 = SHA256Digest.of(token)
+        let rejection: CredentialRejection? = JSONWebToken.isLike(token) ? .userToken : nil
+        guard credential.scheme == .bearer, !OperatorKeyStore.isKey(token), users.acceptsTokens(like: token),
+            secrets.value.rejection(ofKeyWith: sha256) == nil
+        else { return try checkKey(sha256, scopes, or: rejection, of: request) }
+        guard users.cachedUser(of: token, TokenDigest(sha256)) == nil else { throw Self.operatorKeyRequired }
+        let check: PendingCheck?
+        do {
+            check = try checkKey(sha256, scopes, or: rejection, of: request)
+        } catch let problem as Problem where problem.status == .unauthorized {
+            check = { throw problem }
+        }
+        guard let check else { return nil }
+        return {
+            do {
+                try await check()
+            } catch let problem as Problem where problem.status == .unauthorized {
+                throw await isValidToken(token, TokenDigest(sha256), of: request) ? Self.operatorKeyRequired : problem
+            }
+        }
+    }
+
+    /// Returns whether a text is a user's token that is known to be valid. The limits of unknown tokens apply.
+    private func isValidToken(_ token: String, _ digest: TokenDigest, of request: Request) async -> Bool {
+        do {
+            let isKnown = users.verifiedPayer(of: digest) != nil
+            let isBackend = isTrusted(request)
+            if !isKnown, !isBackend { try limits.chargeAddress(of: request) }
+            let holder = try await users.holder(
+                of: token,
+                digest,
+                from: isKnown ? nil : request.clientAddress.network,
+                isBackend: isBackend,
+                kakao,
+                client,
+                on: request.loop
+            )
+            return (try? holder.get()) != nil
+        } catch {
+            return false
+        }
+    }
+
+    private static var operatorKeyRequired: Problem {
+        Problem(
+            of: .missingScope,
+            "Only operators may call this operation, and this is a user's token. It is valid: keep it, and send an operator key here."
+        )
+        .rejecting(.userToken, explains: false)
     }
 
     /// The access to an operation on a user.

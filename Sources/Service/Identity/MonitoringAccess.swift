@@ -46,12 +46,26 @@ final class MonitoringAccess: Sendable {
                 recordAdmission(digest)
             } catch let error as PostgresError where error.isTransient {
                 let admission = admissions.withLock { $0[digest] }
-                guard let admission, MonotonicTime.now - admission < Self.admissionTime else { throw error }
+                guard let admission, MonotonicTime.now - admission < Self.admissionTime else {
+                    throw Self.unknownKey
+                }
             } catch {
                 removeAdmission(digest)
                 throw error
             }
         }
+    }
+
+    /// An operator who has another key than `operator.key` must learn that it is not the key that is wrong.
+    private static var unknownKey: Problem {
+        Problem(
+            of: .databaseUnavailable,
+            """
+            The database is unavailable, and this server has not accepted this key for the status or the metrics within the last hour. \
+            Use the key of the setting operator.key.
+            """,
+            headerFields: [.retryAfter: "1"]
+        )
     }
 
     private func recordAdmission(_ digest: [UInt8]) {

@@ -230,19 +230,21 @@ import Testing
         #expect(try await journal.drain() == ["kept"])
     }
 
-    @Test("On a nearly full disk the journal uses smaller files")
+    @Test("On a nearly full disk the journal uses smaller files, and logs that once")
     func littleSpace() async throws {
         let folder = try TestFolder()
+        let log = CollectedLog()
         var operations = FileOperations.system
         operations.allocate = { [allocate = operations.allocate] descriptor, length throws(SystemError) in
             if length > 10_000 { throw SystemError(call: "posix_fallocate", code: ENOSPC) }
             try allocate(descriptor, length)
         }
-        let journal = try folder.journal(operations)
+        let journal = try folder.journal(operations, log: log)
         #expect(journal.status.isOpen)
         #expect(journal.status.failures == 0)
         for number in 0..<20 { try await journal.append("\(number) \(String(repeating: "x", count: 3000))") }
         #expect(try await journal.drain().count == 20)
+        #expect(log.messages(.warning).filter { $0.hasPrefix("Journal file smaller than usual") }.count == 1)
     }
 
     @Test("At its size limit the journal rejects records, and accepts them again when others are confirmed")

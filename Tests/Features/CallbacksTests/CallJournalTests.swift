@@ -430,9 +430,15 @@ import Testing
             let ready = try await api.get("/readyz")
             #expect(ready.status == 503)
             #expect(ready.json?["checks"]?["journal"] == "closed")
+            let journal = try await api.get("/v1/status").json?["journal"]
+            #expect(journal?["open"] == false && journal?["unverified_open"] == false)
+            #expect(try await api.metrics().value("kakao_push_journal_unverified_open") == 0)
             isFull.withLock { $0 = false }
             try await eventually("the journal is open again") {
                 try await api.get("/readyz").json?["checks"]?["journal"] == "ok"
+            }
+            try await eventually("the journal of account events is open again") {
+                try await api.metrics().value("kakao_push_journal_unverified_open") == 1
             }
             #expect(try await Self.callback(api, "after") == 200)
             try await server.stop()

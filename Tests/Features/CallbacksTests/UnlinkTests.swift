@@ -5,6 +5,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
+import Runtime
 import ServiceKit
 import ServiceTesting
 import TestSupport
@@ -313,7 +314,7 @@ private struct Withdrawal: UserObserver {
                     raw: nil,
                     receivedAt: Date() - 3600
                 )
-                _ = try await EventStore(pool: store, webhooks: CallbackWebhooks().events).insert(
+                _ = try await EventStore(pool: store, webhooks: WebhookNotice()).insert(
                     [event],
                     UserLifecycle.Observers([Withdrawal()])
                 )

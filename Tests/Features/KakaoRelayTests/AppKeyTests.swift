@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("Phones validate templates and keep images, but delete none")
+    @Test("Phones validate templates and channels, and keep images, but delete none")
     func calls() async throws {
         try await Self.withPhones { service in
             let phone = Self.phone(service.api)
@@ -102,6 +102,11 @@ import Testing
             #expect(try await phone.get("\(Self.templates)/validate", custom).status == 200)
             let page: KeyValuePairs = ["link_ver": "4.0", "request_url": "https://example.com"]
             #expect(try await phone.post("\(Self.templates)/scrap", form: page).status == 200)
+            let channel: KeyValuePairs = [
+                "quota_properties": #"{"uri":"/sdk/channel/add","channel_public_id":"_ZeUTxl"}"#
+            ]
+            // The SDK for iOS takes an empty body for a failure.
+            #expect(try await phone.post("/v1/app/validate/sdk", form: channel).text == "{}")
             let upload = MultipartBody(fields: [("secure_resource", "true")], files: [("file", TestImage.png())])
             let image = try await phone.post("\(Self.images)/upload", upload.bytes, type: upload.type)
             #expect(image.status == 200)
@@ -111,6 +116,27 @@ import Testing
             #expect(service.kakao.sandbox.stats.requests["\(Self.images)/delete"] == nil)
             // What a phone does is in no audit log.
             #expect(try await service.database.count("audit_records") == 0)
+        }
+    }
+
+    @Test("A parameter that Kakao's SDK for Flutter sends as a bare name is absent, here and at the sandbox")
+    func bareNames() async throws {
+        try await Self.withPhones { service in
+            let template =
+                "%7B%22object_type%22%3A%22text%22%2C%22text%22%3A%22Hi%22%2C%22link%22%3A%7B%22web_url%22%3A%22https%3A%2F%2Fa.kr%22%7D%7D"
+            for url in [service.api.url, service.kakao.sandbox.url] {
+                let phone = Self.phone(TestClient(url: url, authorization: nil, checksContract: url == service.api.url))
+                for query in [
+                    "default?link_ver=4.0&template_object=\(template)&scheme_params",
+                    "validate?link_ver=4.0&template_id=7&template_args&scheme_params",
+                    "validate?link_ver=4.0&template_id=7&template_args=&scheme_params=",
+                ] {
+                    let answer = try await phone.get("\(Self.templates)/\(query)")
+                    #expect(answer.status == 200, "\(url) \(query): \(answer.text)")
+                }
+                // A required one is missing.
+                #expect(try await phone.get("\(Self.templates)/default?link_ver=4.0&template_object").status == 400)
+            }
         }
     }
 

@@ -97,6 +97,16 @@ import Testing
             let linted = try await app.post(Self.memo, form: fields)
             #expect(linted.status == 400)
             #expect(linted.problem == "invalid-template")
+            // A text that is no JSON, as the linter shows it.
+            let text = #"{"object_type":"text",}"#
+            let broken = try await app.post(Self.memo, form: ["template_object": text])
+            let lint = try await service.api.post("/v1/templates/lint", Array(text.utf8), type: "application/json")
+            let finding = try #require(lint.json?["findings"]?[0])
+            #expect(broken.problem == "invalid-template" && broken.status == 400, "\(broken.text)")
+            #expect(broken.json?["findings"]?[0]?["message"] == finding["message"])
+            #expect(finding["message"]?.string?.contains("line 1, column 23") == true, "\(finding)")
+            let unlinted = try await app.post("\(Self.memo)?lint=off", form: ["template_object": text])
+            #expect(unlinted.field == "template_object", "\(unlinted.text)")
             #expect(service.kakao.sandbox.stats.requests[Self.memo] == nil)
             let sent = try await app.post("\(Self.memo)?lint=off", form: fields)
             #expect(sent.status == 400)

@@ -49,8 +49,9 @@ import Testing
             let query: KeyValuePairs = ["target_ids": "[7,8]", "target_id_type": "user_id"]
             let users = try await service.api.get("/v2/app/users", query)
             #expect(users.json?.array?.map { $0["id"] } == [7, 8])
-            #expect(try await app.get("/v2/app/users", query).status == 401)
-            #expect(try await app.get("/v1/user/ids").status == 401)
+            // The token is valid: after a 401, an SDK would log its user out.
+            #expect(try await app.get("/v2/app/users", query).status == 403)
+            #expect(try await app.get("/v1/user/ids").status == 403)
             let store = OperatorKeyStore(pool: service.database.pool)
             for (scope, status) in [(Scope.accounts, 200), (.talk, 403), (.send, 403)] {
                 let key = try await store.create(name: scope.rawValue, scopes: [scope], expiresAt: nil)
@@ -75,8 +76,11 @@ import Testing
                 #expect(answer.status == 400 && answer.field == "property_keys")
                 let allowed = try #require(answer.json?["allowed"]?.string)
                 #expect(allowed.hasPrefix("an array of ") && !allowed.contains("Invalid"), "\(allowed)")
-                let reason = text == "{}" ? "must be \(allowed)." : " Invalid JSON: "
-                #expect(answer.json?["detail"]?.string?.contains(reason) == true, "\(answer.text)")
+                // Only what begins as an array or an object is JSON with a mistake.
+                let reason = text == "[" ? "must be \(allowed). Invalid JSON: " : "must be \(allowed)."
+                let detail = answer.json?["detail"]?.string
+                #expect(detail?.contains(reason) == true, "\(answer.text)")
+                #expect(detail?.contains("Invalid JSON") == (text == "["), "\(answer.text)")
             }
             let both: KeyValuePairs = [
                 "address_id": "1", "from_updated_at": "0", "target_id_type": "user_id", "target_id": "7",
@@ -91,6 +95,20 @@ import Testing
             for path in ["/v2/app/users", "/v1/user/shipping_address", "/v1/user/update_profile"] {
                 #expect(service.kakao.sandbox.stats.requests[path] == nil)
             }
+        }
+    }
+
+    @Test("The time of a page of addresses may have a fraction, as Kakao's SDK for Flutter sends it")
+    func fractions() async throws {
+        try await withKakaoLogin { service in
+            let app = try Self.app(service)
+            for (time, status) in [
+                ("0.0", 200), ("1600000000.123", 200), ("1600000000", 200), ("1.", 400), ("-1", 400),
+            ] {
+                let answer = try await app.get("/v1/user/shipping_address", ["from_updated_at": time])
+                #expect(answer.status == status, "\(time): \(answer.text)")
+            }
+            #expect(service.kakao.sandbox.stats.requests["/v1/user/shipping_address"] == 3)
         }
     }
 

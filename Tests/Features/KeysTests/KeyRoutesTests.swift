@@ -168,6 +168,27 @@ import Testing
         }
     }
 
+    @Test("A key of the role on-call reads what the runbook looks at, and neither sends nor logs out")
+    func onCall() async throws {
+        try await withAccounts { service in
+            let onCall = try await Self.create(service.api, ["role": "on-call"]).caller
+            let missing = UUID.v7().lowercased
+            for path in [
+                "/metrics", "/v1/status", "/v1/pushes", "/v1/messages", "/v1/accounts", "/v1/events",
+                "/v1/link/callbacks", "/v1/users/1/devices", "/v1/users/1/pushes",
+            ] {
+                #expect(try await onCall.get(path).status == 200, "\(path)")
+            }
+            for path in ["/v1/messages/\(missing)", "/v1/messages/\(missing)/receivers", "/v1/accounts/1"] {
+                #expect(try await onCall.get(path).status == 404, "\(path)")
+            }
+            let message: JSONValue = ["sender": "1", "to": "me", "template_id": 7]
+            #expect(try await onCall.post("/v1/messages", json: message).status == 403)
+            #expect(try await onCall.delete("/v1/accounts/1").status == 403)
+            #expect(try await onCall.post("/v1/accounts/1/access-token").status == 403)
+        }
+    }
+
     @Test("The last valid key with the scope admin cannot be deleted")
     func lastAdmin() async throws {
         try await withService { service in

@@ -137,6 +137,8 @@ import Testing
             }
             #expect(try await api.users(push)?["sent"] == 400)
             #expect(try await api.state(push) == "sending")
+            // It does not go on at its rate so far.
+            #expect(try await api.shown(push)["estimated_end"] == .null)
             // What waits for its hours is not late.
             #expect(try await api.get("/v1/status").json?["backlog"]?["batches"] == 0)
             // Other pushes are sent meanwhile.
@@ -453,6 +455,31 @@ import Testing
             // A repetition gets the first response.
             let again = try await caller.post("/v1/pushes", json: proposal)
             #expect(again.status == 202 && again.text == proposed.text, "\(again.text)")
+        }
+    }
+
+    @Test("An approver who is asked too late reads, in the times of the zone, that nothing can be sent")
+    func tooLate() async throws {
+        try await withService {
+            $0.pushes.approvalAboveUsers = 0
+        } _: { service in
+            try await service.database.addPhones([1])
+            await Self.reload(try await Self.hours(-3600, 3600, service.database), service)
+            let more: JSONObject = ["kind": "advertising", "expires_at": time(in: 7200)]
+            let push = try await service.api.create(uuids([1]), Self.message("(광고) Sale"), more)
+            await Self.reload(try await Self.closed(service.database), service)
+            let key = try await service.operatorKey(.approve, .read)
+            let pushes = OperatorCommand("pushes", service.api.url, key: key)
+            let id = push.split(separator: "/").last.map(String.init) ?? "?"
+            for arguments in [["approve", id], ["show", id]] {
+                let shown = try await pushes.runOnTerminal(arguments, columns: 200, input: "n\n")
+                let time = /[-0-9]{10} [:0-9]{8} \+09:00/
+                #expect(shown.output.contains(/The push expires at/) && shown.output.contains(time), "\(shown)")
+                #expect(!shown.output.contains(/T[:.0-9]+Z/), "\(shown)")
+                guard arguments[0] == "approve" else { continue }
+                let words = /Time: never, since it expires at .* \+09:00 \(Asia\/Seoul\), and the hours/
+                #expect(shown.output.contains(words), "\(shown)")
+            }
         }
     }
 

@@ -212,7 +212,8 @@ import Testing
                     #expect(refused.problem == "own-push", "\(refused.text)")
                 }
             }
-            #expect(try await root.post("\(push)/approve").json?["detail"]?.string?.contains("created with it") == true)
+            let detail = try await root.post("\(push)/approve").json?["detail"]?.string ?? ""
+            #expect(detail.contains("one was created with the other"), "\(detail)")
             #expect(try await office.creator.state(push) == "proposed")
             // Another key of the same creator is not related to it.
             let sibling = try await make(root, ["approve"])
@@ -674,6 +675,34 @@ import Testing
         }
     }
 
+    @Test("approve asks only about a push that waits for an approval, and says of another one how it stands")
+    func unasked() async throws {
+        try await Self.withOffice { office in
+            let approver = OperatorCommand("pushes", office.service.api.url, key: office.approverKey)
+            func approve(_ push: String) async throws -> OperatorCommand.Result {
+                let id = push.split(separator: "/").last.map(String.init) ?? "?"
+                let result = try await approver.runOnTerminal(["approve", id], columns: 200)
+                #expect(!result.output.contains("[y/N]"), "\(result)")
+                return result
+            }
+            let approved = try await office.propose()
+            #expect(try await office.approver.control(approved, "approve") == 200)
+            try await office.creator.waitUntilDone(approved)
+            let again = try await approve(approved)
+            #expect(again.code == 0 && again.output.contains("The push was approved by shop at "), "\(again)")
+            // One that no server has ended so far.
+            let late = try await office.propose()
+            try await office.set("created_at = now() - interval '24 hours'", late)
+            let refused = try await approve(late)
+            #expect(refused.code == 1, "\(refused)")
+            #expect(refused.output.contains(/It was not approved in time|in state `expired`/), "\(refused)")
+            let small = try await office.creator.create(uuids([1]), gcm(), ["send_at": time(in: 3600)])
+            let needless = try await approve(small)
+            let words = "Cannot approve a push in state `scheduled`. Possible actions: pause, cancel."
+            #expect(needless.code == 1 && needless.output.contains(words), "\(needless)")
+        }
+    }
+
     @Test("The commands say that a push waits, how to approve it, and which key may")
     func commands() async throws {
         try await Self.withOffice { office in
@@ -690,13 +719,18 @@ import Testing
             let id = try #require(sent.lines.first)
             #expect(sent.errors.contains("push-server pushes approve \(id)"))
             let proposed = try await creator.run(["list", "--state", "proposed"])
-            #expect(proposed.lines.dropFirst().first?.hasPrefix(id) == true, "\(proposed)")
-            #expect(try await creator.run(["approve", id, "--yes"]).errors.contains("This key has created the push."))
+            #expect(proposed.lines[1].hasPrefix("\(id)  proposed        0/10  "), "\(proposed)")
+            #expect(proposed.lines[2].hasPrefix("  by shop, ") || proposed.lines[2].hasPrefix("  by operator.key, "))
+            let own = try await creator.run(["approve", id, "--yes"])
+            #expect(own.errors.contains("This key has created the push. An unrelated key can"), "\(own)")
+            #expect(own.errors.contains("To withdraw it: push-server pushes cancel \(id)."), "\(own)")
             #expect(try await approver.run(["approve", id]).code == EX_USAGE)
             #expect(try await office.approver.shown("/v1/pushes/\(id)")["state"] == "proposed")
             let kept = try await approver.runOnTerminal(["approve", id], input: "n\n")
-            #expect(kept.code == 1 && kept.output.contains("counted_users"), "\(kept)")
-            #expect(kept.output.contains("Kind: not given. Time: now. Approve this push to 10 users?"), "\(kept)")
+            let counted = "10 counted when it was created, none prepared yet"
+            #expect(kept.code == 1 && kept.output.contains(counted), "\(kept)")
+            let untested = "Kind: not given. Time: now. The message was not sent to testers."
+            #expect(kept.output.contains("\(untested) Approve this push to 10 users of"), "\(kept)")
             let approved = try await approver.run(["approve", id, "--yes"]).lines.first
             #expect(["preparing", "sending", "done"].contains(approved))
             try await office.service.api.waitUntilDone("/v1/pushes/\(id)")
@@ -714,8 +748,11 @@ import Testing
             let listed = try await creator.run(["list", "--state", "proposed"])
             #expect(listed.lines.count == 3 && listed.lines[1].hasPrefix("\(grown)  halted  "), "\(listed)")
             let again = try await approver.runOnTerminal(["approve", grown], input: "n\n")
-            #expect(again.output.contains("Approve this push to 20 users?"), "\(again)")
-            #expect(watched.errors.contains("or cancel it. The push waits for an approval"))
+            #expect(again.output.contains("Approve this push to 20 users of"), "\(again)")
+            #expect(again.output.contains(/awaits_approval +true/), "\(again)")
+            #expect(again.output.contains(/approved_by +shop, before it grew/), "\(again)")
+            // The reason says what to do, once.
+            #expect(watched.errors.split(separator: "another key").count == 2, "\(watched)")
             #expect(watched.errors.contains("push-server pushes approve \(grown)"))
             #expect(!watched.errors.contains("resume"))
         }

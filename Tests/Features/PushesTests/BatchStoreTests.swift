@@ -163,7 +163,7 @@ import Testing
             try await push.settle(claims[10..<120])
             try await push.store.addRow(for: claims[0])
             #expect(try await push.store.renew(push.lease, for: .seconds(20)) != nil)
-            #expect(try await push.store.reclaim(except: UUID()) == (0, 0, false))
+            #expect(try await push.store.reclaim(except: UUID()) == (0, ReclaimedWork(), false))
 
             try await push.database.pool.write("UPDATE work_leases SET ends_at = now() - interval '1 s'")
             // A lease of another queue is for that queue to reclaim.
@@ -172,8 +172,10 @@ import Testing
                 "INSERT INTO work_leases VALUES ('\(other)', 'messages', now() - interval '1 s')"
             )
             // A server does not reclaim its own batches, because its lease is valid as long as the row exists.
-            #expect(try await push.store.reclaim(except: push.lease) == (0, 0, false))
-            #expect(try await push.store.reclaim(except: UUID()) == (1, 14, false))
+            #expect(try await push.store.reclaim(except: push.lease) == (0, ReclaimedWork(), false))
+            let uncertain = delivery == .atLeastOnce ? [:] : [push.id: 1345]
+            let reclaimed = ReclaimedWork(items: 14, uncertain: uncertain)
+            #expect(try await push.store.reclaim(except: UUID()) == (1, reclaimed, false))
             #expect(try await push.database.count("work_leases WHERE id = '\(other)'") == 1)
             let state = delivery == .atLeastOnce ? "waiting" : "uncertain"
             let left = (1...10).map { "\($0) \(state)" } + (121...124).map { "\($0) \(state)" }

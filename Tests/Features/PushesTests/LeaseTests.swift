@@ -152,7 +152,7 @@ import Testing
             let other = BatchStore(pool: service.database.pool)
             try await eventually("batches are reclaimed") {
                 try await service.database.endLeases()
-                return try await other.reclaim(except: UUID()).items > 0
+                return try await other.reclaim(except: UUID()).work.items > 0
             }
             releaseSends(service)
             try await service.api.waitUntilDone(push, within: .seconds(60))

@@ -280,7 +280,7 @@ import Testing
             let store = BatchStore(pool: database.pool)
             let commits = LostCommits(
                 pool: database.pool,
-                control: SenderControl(pool: database.pool),
+                control: SenderControl(pool: database.pool, webhooks: WebhookNotice()),
                 monitoring: Monitoring(),
                 logger: quietLogger
             )

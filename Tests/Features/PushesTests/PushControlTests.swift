@@ -35,7 +35,8 @@ import Testing
         case .preparing, .sending:
             push = try await api.create(uuids([slow]))
         case .done:
-            push = try await api.create(uuids([999]))
+            // With a failed batch.
+            push = try await api.create(uuids([refused]))
         case .paused, .canceled:
             push = try await api.create(uuids([slow]))
             #expect(try await api.control(push, state == .paused ? "pause" : "cancel") == 200)
@@ -228,6 +229,23 @@ import Testing
             #expect(try await service.api.shown(push)["batches"] == batchCounts(3, sent: 3))
             #expect(service.kakao.requests("send") == 5)
             #expect(service.kakao.sandbox.reached(marker: "m").times == 250)
+        }
+    }
+
+    @Test("A push without batches to retry is not retried, and does not change")
+    func nothingToRetry() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            let push = try await service.api.create(uuids([1]))
+            try await service.api.waitUntilDone(push)
+            let before = try await service.api.shown(push)
+            for uncertain in [false, true] {
+                let words = uncertain ? "and none is uncertain." : "None of its batches has failed."
+                let refused = try await service.api.post("\(push)/retry", json: ["uncertain": .bool(uncertain)])
+                #expect(refused.status == 409 && refused.problem == "wrong-state", "\(refused.text)")
+                #expect(refused.json?["detail"]?.string?.contains(words) == true, "\(refused.text)")
+            }
+            #expect(try await service.api.shown(push) == before)
         }
     }
 

@@ -151,9 +151,13 @@ import Testing
             #expect(try await service.api.users(push) == counts(250, sent: 150, uncertain: 100))
             #expect(try await service.api.shown(push)["batches"] == batchCounts(3, sent: 2, uncertain: 1))
             #expect(service.kakao.sandbox.reached(marker: "m").times == 250)
-            // A plain retry does not send it again either: it includes only failed batches.
-            #expect(try await service.api.control(push, "retry") == 200)
-            try await service.api.waitUntilDone(push)
+            // A plain retry does not send it again either: it includes only failed batches, of which there are none.
+            let finishedAt = try await service.api.shown(push)["finished_at"]
+            let retried = try await service.api.post("\(push)/retry")
+            #expect(retried.status == 409 && retried.problem == "wrong-state", "\(retried.text)")
+            #expect(retried.json?["detail"]?.string?.contains("only with `uncertain`") == true, "\(retried.text)")
+            let shown = try await service.api.shown(push)
+            #expect(shown["state"] == "done" && shown["finished_at"] == finishedAt)
             #expect(service.kakao.requests("send") == 3)
             #expect(try await service.api.users(push) == counts(250, sent: 150, uncertain: 100))
         }
@@ -217,9 +221,14 @@ import Testing
                 kakao.endFaults()
                 var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
                 settings.pushes.intervals = WorkIntervals(lease: .seconds(2))
-                try await RunningServer.with(settings) { api in
+                let log = CollectedLog()
+                try await RunningServer.with(settings, log: log) { api in
                     for push in pushes { try await api.waitUntilDone(push, within: .seconds(60)) }
                     #expect(try await api.users(pushes[0]) == counts(1, uncertain: 1))
+                    // The alert UsersUncertain fires, and the log names the push.
+                    #expect(try await api.metrics().value("kakao_push_users_total", ["outcome": "uncertain"]) == 1)
+                    let line = log.lines.first { $0.message == "Work of an expired lease reclaimed" }
+                    #expect(line?.metadata["uncertain"] == pushes[0].split(separator: "/").last.map { "\($0): 1" })
                     #expect(try await api.users(pushes[1]) == counts(1, sent: 1, mayRepeat: 1))
                     let item = try await api.get("\(pushes[0])/batches").json?["items"]?[0]
                     #expect(item?["state"] == "uncertain")

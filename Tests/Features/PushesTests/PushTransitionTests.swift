@@ -128,7 +128,12 @@ private struct StoredPush {
         // Its audience has grown, if it is halted.
         case .approve, .reject: try await set("prepared_at = now(), users = 7, allowed_users = 6")
         case .outgrow: try await set("allowed_users = -1")
-        case .prepare, .completePreparation, .finish, .halt, .pause, .resume, .cancel, .retry: break
+        case .retry:
+            try await pool.write(
+                "INSERT INTO push_counts (push_id, slot, state, users, batches) VALUES ($1, 0, 'failed', 1, 1)",
+                [.uuid(id)]
+            )
+        case .prepare, .completePreparation, .finish, .halt, .pause, .resume, .cancel: break
         }
     }
 

@@ -46,7 +46,7 @@ import Testing
             #expect(service.kakao.sandbox.stats.sends == 1)
 
             let shown = try #require(try await service.api.get(push).json?.object)
-            #expect(shown.members.map(\.name) == PushCreationTests.members + ["message", "phones"])
+            #expect(shown.members.map(\.name) == PushCreationTests.members + ["message", "phones", "app"])
             #expect(shown["id"]?.string == push.split(separator: "/").last.map(String.init))
             #expect(shown["audience"] == ["uuids": ["1", "2"]])
             #expect(shown["delivery"] == "at_least_once")

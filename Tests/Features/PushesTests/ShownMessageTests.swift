@@ -7,6 +7,7 @@ import JSON
 import KakaoSandbox
 import Server
 import ServiceTesting
+import Settings
 import TestSupport
 import Testing
 
@@ -26,19 +27,22 @@ import Testing
 
     @Test("A push shows its message and what phones show of it; lists have its first words and its digest")
     func shown() async throws {
-        try await withService { service in
+        try await withService {
+            $0.kakao.appName = "Example Shop"
+        } _: { service in
             let push = try await service.api.create(["everyone": true], Self.message)
             let shown = try await service.api.shown(push)
             #expect(shown["message"] == Self.message)
             #expect(shown["phones"]?.array?.map { $0["platform"] } == ["apns", "fcm"])
             #expect(shown["phones"]?[0]?["title"]?["text"] == "Shop")
             #expect(shown["phones"]?[0]?["links"]?[0]?["url"] == "https://example.com/sale")
+            #expect(shown["app"]?["name"] == "Example Shop")
             let listed = try #require(try await service.api.get("/v1/pushes").json?["items"]?[0])
             #expect(listed["first_words"] == "Shop: Half price")
             let digest = SHA256Digest.of(Self.message.bytes())
             let hexadecimal = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
             for json in [shown, listed] { #expect(json["message_sha256"] == .string(hexadecimal)) }
-            #expect(listed["message"] == nil && listed["phones"] == nil)
+            #expect(listed["message"] == nil && listed["phones"] == nil && listed["app"] == nil)
             try await service.api.waitUntilDone(push)
             let events = try await service.api.get("\(push)/events").text
             #expect(events.contains(#""first_words":"Shop: Half price""#))
@@ -191,8 +195,17 @@ import Testing
             #expect(try await service.database.count("pushes") == 2)
             #expect(try await api.put("/v1/audiences/some", Array("1\n".utf8)).status == 201)
             let stored = try await api.create(["audience": "some"], Self.message)
+            let leaving = try await api.create(uuids([1]), Self.message, ["except": ["audience": "some"]])
             #expect(try await api.delete("/v1/audiences/some").status == 204)
-            #expect(try await api.post("\(stored)/copy").field == "audience")
+            // The request for the copy names no audience.
+            for path in [stored, leaving] {
+                for body in [[:], ["dry_run": true]] as [JSONValue] {
+                    let refused = try await api.post("\(path)/copy", json: body)
+                    #expect(refused.status == 409 && refused.problem == "not-copyable", "\(refused.text)")
+                    let detail = refused.json?["detail"]?.string ?? ""
+                    #expect(detail.contains("the stored audience some, which was deleted"), "\(detail)")
+                }
+            }
             var settings = service.settings
             settings.pushes.approvalAboveUsers = 5
             await service.server.reload(settings)

@@ -1,3 +1,4 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
@@ -187,6 +188,30 @@ import Testing
             let other = try await service.api.create(uuids([3]), marked, kind)
             #expect(try await service.api.shown(other)["waits_until"] != .null)
             #expect(try await service.api.shown(other)["last_tested_at"] != .null)
+        }
+    }
+
+    @Test("watch says which testers were left out, and why")
+    func leftOut() async throws {
+        try await Self.withTesters {
+            $0.pushes.advertisingTag = "consent"
+        } _: { service in
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let message = #"{"for_gcm":{"notification":{"body":"(광고) Sale"}}}"#
+            let send = ["send", "--to-testers", "--kind", "advertising", "--message", message, "--watch"]
+            let none = try await pushes.run(send)
+            #expect(none.code == 0 && none.lines.last == "done 100% 0/0 users", "\(none)")
+            let reason = "without consent to advertising (pushes.advertising_tag)"
+            #expect(none.errors.hasSuffix("The push was sent to nobody.\nLeft out: 2 users \(reason).\n"), "\(none)")
+            try await service.database.pool.write("UPDATE devices SET tags = '{consent}' WHERE user_id = 2")
+            let one = try await pushes.run(send)
+            #expect(one.lines.last == "done 100% 1/1 users", "\(one)")
+            #expect(one.errors.hasSuffix("Left out: 1 user \(reason).\n") && !one.errors.contains("nobody"), "\(one)")
+            // A key that reads only.
+            let id = try #require(none.lines.first)
+            let reader = OperatorCommand("pushes", service.api.url, key: try await service.operatorKey(.read))
+            let read = try await reader.run(["watch", id])
+            #expect(read.errors.contains("It leaves out users \(reason), "), "\(read)")
         }
     }
 

@@ -114,6 +114,7 @@ import Testing
                 rejected: { try await $0.api.post("\(unknownPush())/\(name)") }
             )
         }
+        service.kakao.fail("send", status: 400, code: -8, times: 1)
         let done = try await api.push([1], marker: "retry")
         try await api.waitUntilDone(done)
         let canceled = try await push("canceled")

@@ -37,6 +37,8 @@ import Testing
             #expect(answer.json?["type"] == "urn:kakao-push-server:error:database-unavailable")
             #expect(answer.json?["code"] == -9798)
         }
+        let unknown = try await api.with("Bearer kps_some-other-key").get("/v1/status")
+        #expect(unknown.status == 503 && unknown.json?["detail"]?.string?.contains("operator.key") == true)
         #expect(try await api.get("/healthz").status == 200)
         let ready = try await api.get("/readyz")
         #expect(ready.status == 503)
@@ -72,6 +74,44 @@ import Testing
                 }
             }
         }
+    }
+
+    @Test("While PostgreSQL is down, a stopped sender is still shown as stopped, and one of a new server as unknown")
+    func stoppedSender() async throws {
+        try await withClusterAndKakao { cluster, url, kakao in
+            let settings = Settings.test(url, kakao: kakao.sandbox.url)
+            try await RunningServer.with(settings) { api in
+                #expect(try await api.post("/v1/sender/stop", json: ["reason": "Wrong text"]).status == 200)
+                await cluster.stop(.fast)
+                try await eventually("readiness is false") { try await api.get("/readyz").status == 503 }
+                // Longer than the stop is cached.
+                let end = ContinuousClock.now + .seconds(6)
+                while ContinuousClock.now < end {
+                    #expect(try await Self.senderStates(api) == Array(repeating: "stopped", count: 3))
+                }
+                let status = try await api.get("/v1/status").json
+                #expect(status?["sender"]?["reason"] == "Wrong text" && status?["database"]?["up"] == false)
+            }
+            let server = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+            let api = TestClient(url: server.url)
+            #expect(try await Self.senderStates(api) == Array(repeating: "unknown", count: 3))
+            let sender = try await api.get("/v1/status").json?["sender"]
+            #expect(sender?["reason"]?.string?.contains("PostgreSQL does not respond") == true)
+            try await cluster.start()
+            try await eventually("the stop is known") {
+                try await Self.senderStates(api) == Array(repeating: "stopped", count: 3)
+            }
+            try await server.stop()
+        }
+    }
+
+    /// Returns the state of the sender in the status, in the readiness and in the metrics.
+    private static func senderStates(_ api: TestClient) async throws -> [String?] {
+        [
+            try await api.get("/v1/status").json?["sender"]?["state"]?.string,
+            try await api.get("/readyz").json?["checks"]?["sender"]?.string,
+            try await api.metrics().sender.first,
+        ]
     }
 
     @Test("While PostgreSQL is down, an operator key that a reload has replaced is not accepted for the metrics")

@@ -44,7 +44,7 @@ extension Exposition {
         "kakao_push_sender_failing_seconds", "kakao_push_link_callbacks_total", "kakao_push_landings_uncounted_total",
         "kakao_push_landings_limited_total",
         "kakao_push_token_refreshes_total", "kakao_push_notices_total", "kakao_push_users_total",
-        "kakao_push_message_receivers_total", "kakao_push_webhook_requests_total",
+        "kakao_push_message_receivers_total", "kakao_push_webhook_requests_total", "kakao_push_webhooks_dropped_total",
         "kakao_push_database_up", "kakao_push_database_statements_total",
         "kakao_push_database_statement_duration_seconds", "kakao_push_database_waiting",
         "kakao_push_database_reconnects_total", "kakao_push_lost_commits_total", "kakao_push_loop_delay_seconds",
@@ -69,14 +69,16 @@ extension Exposition {
     private static let ofJournal: Set = [
         "kakao_push_journal_open", "kakao_push_journal_records", "kakao_push_journal_oldest_record_age_seconds",
         "kakao_push_journal_rejected_records", "kakao_push_journal_failures_total",
+        "kakao_push_journal_unverified_open",
     ]
     /// All metrics, including those that depend on a certificate, on the log's output, on an endpoint of webhooks or on a
     /// replica of the database.
     static let all = always.union(ofRequests).union(fromDatabase).union(ofJournal)
         .union([
             "kakao_push_certificate_expiry_seconds", "kakao_push_log_lines_dropped_total",
-            "kakao_push_webhook_lag_seconds", "kakao_push_kakao_foreign_responses_total", "kakao_push_replica_up",
-            "kakao_push_replica_lag_seconds", "kakao_push_replica_failures_total",
+            "kakao_push_webhook_lag_seconds", "kakao_push_webhook_endpoint_up",
+            "kakao_push_kakao_foreign_responses_total", "kakao_push_replica_up", "kakao_push_replica_lag_seconds",
+            "kakao_push_replica_failures_total",
         ])
 
     @Test("docs/metrics.md lists every metric")

@@ -64,6 +64,19 @@ import Testing
         #expect(receipt == Receipt(userID: 7, tags: nil, note: "null"))
     }
 
+    @Test("An empty text stands for an absent member, unless the member may be empty or is required")
+    func emptyText() throws {
+        struct Note: Sendable {
+            let text: String?
+
+            static let record = Record<Note>(.optional("text", \.text, .text, "Any text."), make: Note.init)
+        }
+        let receipt = try Receipt.record.read(["user_id": "7", "tags": "", "note": ""])
+        #expect(receipt == Receipt(userID: 7, tags: nil, note: nil))
+        #expect(try Note.record.read(["text": ""]).text == "")
+        #expect(throws: Record<Receipt>.InvalidMember.self) { try Receipt.record.read(["user_id": ""]) }
+    }
+
     @Test("A missing or invalid member of a request is an error that names it")
     func invalid() throws {
         for (json, name) in [

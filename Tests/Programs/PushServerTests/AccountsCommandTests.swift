@@ -58,7 +58,7 @@ import Testing
             }
             #expect(try await Self.run(accounts, ["list", "--json", "--limit", "2"]).lines.count == 2)
             let invalid = try await Self.run(accounts, ["list", "--state", "lost"])
-            #expect(invalid.code == 1)
+            #expect(invalid.code == 64)
             #expect(invalid.errors.contains("linked, login_required"), "\(invalid.errors)")
         }
     }

@@ -217,6 +217,8 @@ import Testing
             #expect(await dev.process.ended() == .exited(0))
         }
         try await DevServer.with(in: folder) { dev in
+            // Such as those of a connection that is closed while it opens.
+            #expect(!dev.process.lines.contains { $0.contains("ERROR") }, "\(dev.process.lines)")
             for (user, outcome) in [(1, "delivered"), (2, "no_device")] as [(Int64, JSONValue)] {
                 let push = try await dev.api.push([user], marker: "m")
                 try await dev.api.waitUntilDone(push)
@@ -270,6 +272,21 @@ import Testing
         }
         let named = try await DevServer.process(in: folder, ["--host", "example.com"])
         #expect(await named.ended() == .exited(EX_USAGE))
+    }
+
+    @Test("Only --host opens dev to the network: not the shell of an earlier run that was open, nor the settings file")
+    func onlyOption() async throws {
+        let folder = try TemporaryFolder.make()
+        let file = "\(folder)/push-server.yaml"
+        try writeFile(Array("http:\n  host: 0.0.0.0\n".utf8), to: file)
+        try await DevServer.with(in: "\(folder)/local", ["--config", file], environment: ["HTTP_HOST": "0.0.0.0"]) {
+            dev in
+            #expect(dev.variables["HTTP_HOST"] == "127.0.0.1")
+            for name in ["SERVER_URL", "HTTPS_URL", "SANDBOX_URL"] {
+                #expect(dev.variables[name]?.contains("//127.0.0.1:") == true, "\(name)")
+            }
+            #expect(!dev.process.lines.contains { $0.contains("Open to the network") })
+        }
     }
 
     @Test("A shell that has read dev.env can start dev again, at another port")

@@ -33,6 +33,11 @@ import Testing
             #expect(try JSONValue(parsing: listed.output)["id"]?.string == id)
             #expect(try await messages.run(["list"]).lines.count == 2)
             #expect(service.kakao.sandbox.talkMessages().count == 1)
+            let later = ["--at", "2100-01-01T00:00:00Z"]
+            let scheduled = try await messages.run(["send", "--sender", "1", "--template-id", "7"] + later)
+            #expect(scheduled.code == 0, "\(scheduled)")
+            let waiting = try await messages.run(["list", "--state", "scheduled"])
+            #expect(waiting.lines.last == "  at 2100-01-01T00:00:00.000Z", "\(waiting)")
         }
     }
 
@@ -60,7 +65,7 @@ import Testing
         arguments: [
             [], ["--text", "a"], ["--template-id", "7", "--text", "a", "--link", "https://a.example"],
             ["--template-id", "7", "--user", "2", "--friend", "u"], ["--template-id", "7", "--arg", "a"],
-            ["--page", "https://a.example", "--arg", "a=b"],
+            ["--page", "https://a.example", "--arg", "a=b"], ["--template-id", "7", "--at", "tomorrow"],
         ]
     )
     func invalid(arguments: [String]) async throws {

@@ -32,6 +32,14 @@ import Testing
         )
     }
 
+    @Test("What stands still has the reason in place of the rate and the time left")
+    func standstill() {
+        var progress = Self.progress(.sending, Self.half, rate: 900)
+        progress.standstill = "waits"
+        #expect(progress.line == "sending 45% 4,490/10,000 users, waits, 10 failed")
+        #expect(progress.line(width: 40) == "[###....] 45%  4,490/10,000 users  waits")
+    }
+
     @Test("There is no percentage while users are being added, and no time left while nothing is sent")
     func unknown() {
         #expect(
@@ -106,6 +114,10 @@ import Testing
         )
         #expect(Text.rate(.infinity).hasSuffix("/s"))
         #expect(
+            [0, 1.0 / 3_000_000, 0.0001, 0.0033, 0.5].map(Text.percent)
+                == ["0.00 %", "less than 0.01 %", "0.01 %", "0.33 %", "50 %"]
+        )
+        #expect(
             [0.2, 59, 60, 3599.5, 7500, 90_000, .infinity].map(Text.duration).prefix(6)
                 == ["1 s", "59 s", "1 min 0 s", "1 h 0 min", "2 h 5 min", "1 d 1 h"]
         )
@@ -154,7 +166,7 @@ import Testing
         func file(_ count: Int) throws -> UserFile { try UserFile(Array((1...count).map { "\($0)\n" }.joined().utf8)) }
         #expect(try file(3) == .few([1, 2, 3]))
         #expect(try file(10_000) == .few(Array(1...10_000)))
-        #expect(try file(10_001) == .many)
+        #expect(try file(10_001) == .many(lines: 10_001))
         #expect(try UserFile(Array("7\r\n\r\n8".utf8)) == .few([7, 8]))
         let failure = try #require(throws: CommandFailure.self) { try UserFile(Array("1\nx\n3\n-4\n".utf8)) }
         #expect(failure.description.contains(": 2, 4."))
@@ -182,8 +194,12 @@ import Testing
         let path = "\(try TemporaryFolder.make())/users"
         try writeFile(Array((1...10_001).map { "\($0)\n" }.joined().utf8), to: path)
         let (audience, upload) = try RecipientOptions.parse(["--users-file", path]).audience(idempotencyKey: "k-1")
-        #expect(audience?.json == ["audience": "push-k-1"])
-        #expect(upload?.name == "push-k-1")
+        #expect(audience?.json == ["audience": "file-10001-k-1"])
+        #expect(upload?.name == "file-10001-k-1")
+        #expect(FileAudienceName("file-10001-k-1") == FileAudienceName(lines: 10_001))
+        for name in ["file-1-k", "file-10001", "files-10001-k", "file-abcde-k"] {
+            #expect(FileAudienceName(name) == nil, "\(name)")
+        }
         #expect(upload?.isKept == false)
         let named = try RecipientOptions.parse(["--users-file", path, "--audience", "mine"]).audience(
             idempotencyKey: "k"

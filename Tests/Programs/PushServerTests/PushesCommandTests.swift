@@ -64,7 +64,7 @@ import Testing
         } _: { service in
             let pushes = OperatorCommand("pushes", service.api.url)
             let send = ["send", "--message", Self.message, "--user", "1"]
-            #expect(try await pushes.run(send).code == 1)
+            #expect(try await pushes.run(send).code == EX_USAGE)
             let sent = try await pushes.run(send + ["--kind", "informational"])
             #expect(sent.code == 0, "\(sent)")
             let id = try #require(sent.lines.first)
@@ -138,6 +138,69 @@ import Testing
         }
     }
 
+    @Test("watch and show print why a user was not reached, and propose no retry of a message that Kakao rejects")
+    func failure() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            service.kakao.fail("send", status: 400, code: -2) { $0.message = "words of Kakao" }
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let sent = try await pushes.run(["send", "--message", Self.message, "--user", "1", "--watch"])
+            let id = try #require(sent.lines.first)
+            #expect(sent.lines.last == "done 100% 0/1 users, 1 failed", "\(sent)")
+            #expect(sent.errors.contains("first failed batch: 400 -2 words of Kakao\n"), "\(sent)")
+            #expect(sent.errors.contains("a retry would fail too") && !sent.errors.contains("pushes retry"), "\(sent)")
+            let shown = try await pushes.run(["show", id])
+            #expect(shown.output.contains(/failure +400 -2 words of Kakao/), "\(shown)")
+        }
+    }
+
+    @Test("watch and retry --uncertain say how many users may not have been reached, and only those are asked about")
+    func uncertain() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            service.kakao.fail("send", .dropAfterBody, times: 1)
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let users = ["--user", "1", "--user", "2", "--delivery", "at_most_once"]
+            let sent = try await pushes.run(["send", "--message", Self.message, "--watch"] + users)
+            let id = try #require(sent.lines.first)
+            #expect(sent.lines.last == "done 100% 0/2 users, 2 uncertain", "\(sent)")
+            #expect(sent.errors.contains("2 users may or may not have been reached."), "\(sent)")
+            #expect(sent.errors.contains("push-server pushes retry \(id) --uncertain"), "\(sent)")
+            let plain = try await pushes.run(["retry", id])
+            #expect(plain.code == 1 && plain.errors.contains("and 1 is uncertain"), "\(plain)")
+            let asked = try await pushes.runOnTerminal(["retry", id, "--uncertain"], columns: 200, input: "y\n")
+            #expect(asked.code == 0 && asked.output.contains("Send again to 2 users of uncertain batches?"), "\(asked)")
+            #expect(asked.output.contains(/state +done/) && asked.output.contains(#""marker":"m""#), "\(asked)")
+            try await service.api.waitUntilDone("/v1/pushes/\(id)")
+            let none = try await pushes.runOnTerminal(["retry", id, "--uncertain"], columns: 200)
+            #expect(none.code == 1 && !none.output.contains("[y/N]"), "\(none)")
+        }
+    }
+
+    @Test("watch says why a push stands still: its time, and the sender")
+    func standstill() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let send = ["send", "--message", Self.message, "--user", "1"]
+            let later = try await pushes.run(send + ["--at", "2100-01-01T00:00:00Z"]).lines[0]
+            #expect(try await service.api.post("/v1/sender/stop", json: ["reason": "A test"]).status == 200)
+            let stopped = try await pushes.run(send).lines[0]
+            for (id, line) in [
+                (later, "scheduled 0/0 users, begins at 2100-01-01T00:00:00.000Z"),
+                (stopped, "sending 0% 0/1 users, the sender is stopped: push-server status"),
+            ] {
+                let watching = try await RunningProgram.start(
+                    ["pushes", "watch", id, "--url", service.api.url],
+                    environment: ["OPERATOR_KEY": Keys.operator]
+                )
+                try await eventually("watch says it") { watching.lines.contains(line) }
+                watching.send(SIGINT)
+                _ = await watching.ended()
+            }
+        }
+    }
+
     @Test("When a push is halted, watch ends with Kakao's message and the command to resume it")
     func halted() async throws {
         try await withService { service in
@@ -193,6 +256,7 @@ import Testing
             let words =
                 /time +[-0-9]{10} [0-9]{2}:00:00 \+09:00 \(Asia\/Seoul\), in .*, when the hours for advertising begin/
             #expect(asked.output.contains(words) && asked.output.contains("Send to 1 user"), "\(asked)")
+            #expect(asked.output.contains(/audience +\{"everyone":true\}/), "\(asked)")
             let dry = try await pushes.run(["send", "--dry-run"] + options)
             #expect(dry.lines.contains("kind      advertising"), "\(dry)")
             #expect(dry.lines.contains("consent   missing of 1 more") && !dry.output.contains("left out"), "\(dry)")
@@ -207,7 +271,20 @@ import Testing
             let copied = try await pushes.runOnTerminal(["copy", id], columns: 200, input: "n\n")
             #expect(copied.output.contains(words), "\(copied)")
             let early = try await pushes.run(["send", "--dry-run"] + options + ["--expires", (Date() + 3600).rfc3339])
-            #expect(early.code == 1 && early.errors.contains(/--expires [-0-9]{10} [:0-9]{8} \+09:00 is/), "\(early)")
+            #expect(early.code == EX_USAGE, "\(early)")
+            #expect(early.errors.contains(/--expires [-0-9]{10} [:0-9]{8} \+09:00 is/), "\(early)")
+        }
+    }
+
+    @Test("The list says how many users are uncertain, whom the numbers of its row leave out")
+    func uncertainUsers() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            service.kakao.fail("send", .dropAfterBody)
+            let push = try await service.api.create(uuids([1]), gcm(), ["delivery": "at_most_once"])
+            try await service.api.waitUntilDone(push)
+            let list = try await OperatorCommand("pushes", service.api.url).run(["list"])
+            #expect(list.lines.count == 3 && list.lines.last?.hasPrefix("  1 user uncertain, ") == true, "\(list)")
         }
     }
 
@@ -218,7 +295,7 @@ import Testing
             let arguments = ["send", "--message", Self.message, "--everyone", "--dry-run"]
             let answer = try await OperatorCommand("pushes", service.api.url).run(arguments)
             #expect(answer.code == 0, "\(answer)")
-            let requests = "requests  1 (0.01 % of those that Kakao allows in a month)"
+            let requests = "requests  1 (less than 0.01 % of those that Kakao allows in a month)"
             #expect(answer.lines.prefix(2) == ["users     2 (0 would be skipped)", requests])
             let except = try await OperatorCommand("pushes", service.api.url).run(
                 arguments + ["--except-tag", "a", "--except-audience", "some"]
@@ -263,8 +340,17 @@ import Testing
             let sent = try await pushes.run(["send", "--watch"] + arguments)
             #expect(sent.code == 0, "\(sent)")
             #expect(sent.lines.last?.hasPrefix("done 100% 10,500/10,500 users") == true)
-            #expect(sent.errors.contains("Uploaded 10,500 users"))
+            #expect(sent.errors.contains("Uploaded 10,500 users."))
             #expect(try await service.database.count("audiences") == 0)
+            let id = try #require(sent.lines.first)
+            let file = "a file of 10,500 lines (--users-file)"
+            let shown = try await pushes.run(["show", id])
+            #expect(shown.output.contains(file) && !shown.output.contains("file-10500"), "\(shown)")
+            for options in [["--yes"], ["--dry-run"]] {
+                let copied = try await pushes.run(["copy", id] + options)
+                #expect(copied.code == 1 && copied.errors.contains("its users were \(file)"), "\(copied)")
+                #expect(copied.errors.contains("send --users-file") && !copied.errors.contains("PUT"), "\(copied)")
+            }
             #expect(service.kakao.sandbox.reached(marker: "m").users == 10_500)
 
             #expect(try await pushes.run(["send", "--audience", "mine", "--dry-run"] + arguments).code == 0)
@@ -283,13 +369,13 @@ import Testing
             #expect(try await pushes.run(["send", "--message", "-"] + rest, input: Self.message).code == 0)
             #expect(try await service.database.count("pushes WHERE message = '\(Self.message)'") == 2)
             let broken = try await pushes.run(["send", "--message", #"{"for_gcm":"#] + rest)
-            #expect(broken.code == 1)
+            #expect(broken.code == EX_USAGE)
             #expect(broken.errors.hasPrefix("push-server: The message is not valid JSON: "))
             let missing = try await pushes.run(["send", "--message", "/nowhere"] + rest)
-            #expect(missing.errors.contains("/nowhere cannot be read"))
+            #expect(missing.code == EX_USAGE && missing.errors.contains("/nowhere cannot be read"))
             // The server rejects this one, with its own message.
             let empty = try await pushes.run(["send", "--message", "{}"] + rest)
-            #expect(empty.code == 1)
+            #expect(empty.code == EX_USAGE)
             #expect(empty.errors.contains("message must be an object with for_apns"))
             #expect(try await service.database.count("pushes") == 2)
         }
@@ -315,6 +401,11 @@ import Testing
         let everyone = try await pushes.run(["send", "--message", Self.message, "--everyone"])
         #expect(everyone.code == EX_USAGE)
         #expect(everyone.errors.contains("--yes"))
+        for command in ["approve", "cancel", "copy", "retry", "send"] {
+            let help = try await pushes.run([command, "--help"]).output.split(whereSeparator: \.isWhitespace)
+            let words = "Without a terminal, approve, copy, retry --uncertain and send --everyone require it."
+            #expect(help.joined(separator: " ").contains(words), "\(help)")
+        }
         #expect(try await pushes.run(["list", "--key", "x"]).code == EX_USAGE)
         #expect(try await pushes.run(["show", "0190"]).code == EX_USAGE)
     }
@@ -467,12 +558,13 @@ import Testing
             #expect(lines[4].hasPrefix("Android") && lines[4].hasSuffix("(drawn by the app, from custom_field)"))
             #expect(lines[5].hasPrefix("warning") && lines.count == 6, "\(shown.output)")
             let list = try await creator.run(["list"]).lines
-            #expect(list[0].hasSuffix("hash") && list[2] == "  여름 세일: Half price until midnight", "\(list)")
+            let note = "  by operator.key, 여름 세일: Half price until midnight"
+            #expect(list[0].hasSuffix("hash") && list[2] == note, "\(list)")
             let key = try await OperatorKeyStore(pool: service.database.pool)
                 .create(name: "approver", scopes: [.approve, .read], expiresAt: nil)
             let approver = OperatorCommand("pushes", service.api.url, key: key)
             let asked = try await approver.runOnTerminal(["approve", id], columns: 200, input: "y\n")
-            let question = try #require(asked.output.firstRange(of: "Approve this push to 1 user?")).lowerBound
+            let question = try #require(asked.output.firstRange(of: "Approve this push to 1 user of ")).lowerBound
             for text in ["until midnight", "https://example.com/sale", "warning"] {
                 #expect(asked.output[..<question].contains(text), "\(asked.output)")
             }
@@ -497,6 +589,7 @@ import Testing
             let declined = try await pushes.runOnTerminal(["copy", id], input: "n\n")
             #expect(declined.code == 1 && declined.output.contains("Send to 1 user of "), "\(declined)")
             #expect(declined.output.contains("여름 세일"))
+            #expect(declined.output.contains(/audience +\{"uuids":\["1"\]\}/), "\(declined)")
             #expect(try await service.database.count("pushes") == 1)
             let unasked = try await pushes.run(["copy", id])
             #expect(unasked.code == EX_USAGE && unasked.errors.contains("A copy needs --yes"), "\(unasked)")
@@ -518,28 +611,42 @@ import Testing
         } _: { service in
             let pushes = OperatorCommand("pushes", service.api.url)
             let later = ["--message", Self.message, "--at", "2100-01-01T00:00:00Z"]
-            let id = try await pushes.run(["send", "--user", "1"] + later).lines[0]
+            let id = try await pushes.run(["send", "--user", "1", "--name", "Sale"] + later).lines[0]
             let kept = try await pushes.runOnTerminal(["cancel", id], input: "n\n")
             #expect(kept.code == 1)
+            for words in [/name +Sale/, /state +scheduled/, /"marker":"m"/, /users +none prepared yet/] {
+                #expect(kept.output.contains(words), "\(kept)")
+            }
             #expect(kept.output.contains("[y/N]") && kept.output.contains("Nothing was done."))
             #expect(try await service.api.state("/v1/pushes/\(id)") == "scheduled")
             let canceled = try await pushes.runOnTerminal(["cancel", id], input: "y\n")
             #expect(canceled.code == 0, "\(canceled)")
             #expect(try await service.api.state("/v1/pushes/\(id)") == "canceled")
+            // There is nothing to ask.
+            let again = try await pushes.runOnTerminal(["cancel", id])
+            #expect(again.code == 0 && !again.output.contains("[y/N]"), "\(again)")
             let none = try await pushes.runOnTerminal(["send", "--everyone"] + later, input: "n\n")
             #expect(none.code == 1)
             #expect(none.output.contains("Send to 0 users of Example Shop? [y/N]"))
             #expect(try await service.database.count("pushes") == 1)
             try await service.database.addPhones(1...3)
             try await service.database.pool.write("UPDATE devices SET tags = '{a}'")
-            let tagged = try await pushes.runOnTerminal(["send", "--tag-any", "a"] + later, input: "n\n")
+            let options = ["--name", "Sale", "--except-tag", "b", "--expires", "2100-01-02T00:00:00Z"]
+            let tagged = try await pushes.runOnTerminal(["send", "--tag-any", "a"] + options + later, input: "n\n")
             #expect(tagged.code == 1 && tagged.output.contains("Send to 3 users of Example Shop?"))
+            for words in [
+                /name +Sale/, /audience +\{"tags_any":\["a"\]\}/, /except +\{"tags_any":\["b"\]\}/,
+                /expires +2100-01-02/,
+            ] {
+                #expect(tagged.output.contains(words), "\(tagged)")
+            }
             let path = try writeFile(
                 Array((1...10_001).map { "\($0)\n" }.joined().utf8),
                 to: "\(try TemporaryFolder.make())/users"
             )
             let listed = try await pushes.runOnTerminal(["send", "--users-file", path] + later, input: "\n")
             #expect(listed.code == 1 && listed.output.contains("Send to 3 users of Example Shop?"), "\(listed)")
+            #expect(listed.output.contains("a file of 10,001 lines"), "\(listed)")
             #expect(try await service.database.count("audiences") == 0)
             #expect(try await service.database.count("pushes") == 1)
             #expect(try await pushes.run(["send", "--everyone", "--yes"] + later).code == 0)
@@ -591,19 +698,28 @@ import Testing
                 ("2025-10-26 02:30", "2025-10-26T02:30:00+02:00 or 2025-10-26T02:30:00+01:00"),
             ] {
                 let refused = try await pushes.run(["send", "--user", "1", "--message", Self.message, "--at", time])
-                #expect(refused.code == 1 && refused.errors.contains(words), "\(refused)")
+                #expect(refused.code == EX_USAGE && refused.errors.contains(words), "\(refused)")
             }
             let past = try await pushes.run([
                 "send", "--user", "1", "--message", Self.message, "--at", "2025-03-30 03:30",
             ])
-            #expect(past.code == 1 && past.errors.contains("PostgreSQL's clock says"), "\(past)")
+            #expect(past.code == EX_USAGE && past.errors.contains("PostgreSQL's clock says"), "\(past)")
             #expect(past.errors.hasPrefix("push-server: --at 2025-03-30 03:30:00 +02:00 is more than"), "\(past)")
             let utc = try await pushes.run([
                 "send", "--user", "1", "--message", Self.message, "--expires", "2025-03-30 03:30:00 +02:00", "--utc",
             ])
             #expect(utc.errors.hasPrefix("push-server: --expires 2025-03-30T01:30:00.000Z is past"), "\(utc)")
-            let unknown = try await pushes.run(["send", "--user", "1", "--message", Self.message, "--at", "soon"])
-            #expect(unknown.code == 1 && unknown.errors.hasPrefix("push-server: --at must be "), "\(unknown)")
+            let send = ["send", "--user", "1", "--message", Self.message]
+            let order = ["--at", "2100-01-02 09:00:00 +09:00", "--expires", "2100-01-01 09:00:00 +09:00"]
+            for (arguments, words) in [
+                (send + ["--at", "tomorrow"], "--at must be \"YYYY-MM-DD HH:MM\""),
+                (send + ["--at", "2026-12-01"], "--at must be"), (send + ["--expires", "soon"], "--expires must be"),
+                (["list", "--since", "yesterday"], "--since must be"), (["list", "--until", "now"], "--until must be"),
+                (send + order, "--expires must be after --at"), (send + ["--name", ""], "name must be"),
+            ] {
+                let refused = try await pushes.run(arguments)
+                #expect(refused.code == EX_USAGE && refused.errors.hasPrefix("push-server: \(words)"), "\(refused)")
+            }
             #expect(try await service.database.count("pushes") == 0)
         }
     }

@@ -47,6 +47,15 @@ import Testing
         }
     }
 
+    @Test(
+        "An address that is no URL of a server is an invalid argument: exit code 64",
+        arguments: ["ftp://x", "x", ""]
+    )
+    func invalidAddress(url: String) async throws {
+        let failed = try await OperatorCommand("status", url).run([])
+        #expect(failed.code == 64 && failed.errors.contains("SERVER_URL"), "\(failed)")
+    }
+
     @Test("status exits with 2 while a push is halted, and shows the oldest that needs somebody with its reason")
     func halted() async throws {
         try await withService { service in
@@ -115,7 +124,8 @@ import Testing
         let lines = Text.table(try ShownStatus.rows(status))
         #expect(
             lines == [
-                "sender           halted", "  reason         KakaoAK is ?wrong", "  remedy         Check the key.",
+                "sender           halted; nothing is sent: PostgreSQL does not commit",
+                "  reason         KakaoAK is ?wrong", "  remedy         Check the key.",
                 "pushes           1 proposed, 1,200 sending, 2 halted",
                 "  oldest halted  01a2 (Sale?), of 2026-11-21T08:15:30Z", "    reason       wrong appKey",
                 "    remedy       Resume it.", "messages         none unfinished",
@@ -130,6 +140,10 @@ import Testing
             ]
         )
         #expect(!ShownStatus.isHealthy(status))
+        let down: JSONValue = ["sender": ["state": "running"], "database": ["up": false, "state": "unreachable"]]
+        #expect(
+            try ShownStatus.rows(down).first == ["sender", "running; nothing is sent: PostgreSQL does not respond"]
+        )
         #expect(throws: CommandFailure.self) { try ShownStatus.rows(["push": 1]) }
     }
 }

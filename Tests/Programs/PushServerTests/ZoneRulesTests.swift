@@ -115,6 +115,8 @@ import Testing
             ]
         )
         #expect(ShownTimes.utc.shown(json) == json)
+        let warning: JSONValue = ["warnings": [["message": "It expires at 2026-07-01T22:30:15.789Z."], 1]]
+        #expect(times.shown(warning)["warnings"]?[0]?["message"] == "It expires at 2026-07-02 00:30:15 +02:00.")
         let date = try #require(Date(rfc3339: "2026-12-01T00:00:00Z"))
         #expect(ShownTimes.local(try Self.seoul()).full(date) == "2026-12-01 09:00:00 +09:00 (Asia/Seoul)")
         #expect(ShownTimes.utc.full(date) == "2026-12-01T00:00:00Z")
@@ -150,5 +152,29 @@ import Testing
         push["send_at"] = nil
         dryRun["needs_approval"] = true
         #expect(summary().last == ["time", "once it is approved"])
+        push = ["name": "Sale", "to_testers": true, "expires_at": "2026-12-01T00:00:00Z"]
+        #expect(summary().prefix(2) == [["name", "Sale"], ["audience", "the testers"]])
+        #expect(summary().last == ["expires", "2026-12-01 09:00:00 +09:00 (Asia/Seoul)"])
+        dryRun["waits_until"] = "2026-12-01T23:00:00Z"
+        let never = """
+            never, since it expires at 2026-12-01 09:00:00 +09:00 (Asia/Seoul), and the hours for advertising begin at 2026-12-02 \
+            08:00:00 +09:00 (Asia/Seoul)
+            """
+        #expect(summary().contains(["time", never]))
+        push["expires_at"] = "2026-11-29T00:00:00Z"
+        let expired = "never, since it has expired at 2026-11-29 09:00:00 +09:00 (Asia/Seoul)"
+        #expect(summary().contains(["time", expired]))
+    }
+
+    @Test("Before a question, a text that is cut has its rest in brackets, with their meaning")
+    func cut() {
+        let text: JSONObject = ["text": "Half price until midnight", "visible": "Half price", "path": "for_fcm.text"]
+        let phone: JSONObject = ["platform": "fcm", "shown_by": "system", "text": .object(text)]
+        #expect(
+            ShownPhones.rows(["phones": [.object(phone)]]) == [
+                ["Android", "Half price[ until midnight]"],
+                ["", "(what is in […] can be read only after the notification is opened)"],
+            ]
+        )
     }
 }

@@ -58,7 +58,8 @@ import Testing
     func yaml() throws {
         let lines = SettingsDocument.yaml.text.split(separator: "\n").map { line in
             let text = String(line)
-            return text.firstMatch(of: /^  # [a-z_.]+:( |$)/) == nil
+            // Settings, and the members of a list.
+            return text.firstMatch(of: /^  # (    |  - )?[a-z_.]+:( |$)/) == nil
                 ? text : text.replacing("  # ", with: "  ", maxReplacements: 1)
         }
         let file = try SettingsFile(

@@ -29,6 +29,7 @@ import Testing
             for (path, similar) in [
                 ("/v1/pushs", "/v1/pushes"), ("/pushes/7", "/v1/pushes/{id}"), ("/v1/device", "/v1/devices"),
                 ("/v1/user/1/devices", "/v1/users/{user_id}/devices"), ("/health", "/healthz"),
+                ("/v1/user/me", "/v2/user/me"), ("/v1/push/sent", "/v1/push/send"),
             ] {
                 let answer = try await service.api.get(path)
                 #expect(answer.status == 404)
@@ -37,8 +38,15 @@ import Testing
                     "\(answer.text)"
                 )
             }
-            let other = try await service.api.get("/v1/nothing-like-it/at/all")
-            #expect(other.json?["detail"] == "There is nothing at this path.")
+            for (path, hint) in [
+                ("/v1/nothing-like-it/at/all", ""),
+                ("/v1/push/foo", " Paths that begin with `/v1/push/`: `deregister`, `register`, `send`, `tokens`."),
+                ("/oauth/token", " Logins and tokens stay at https://kauth.kakao.com, with Kakao's keys."),
+                ("/oauth/authorize", " Logins and tokens stay at https://kauth.kakao.com, with Kakao's keys."),
+            ] {
+                let other = try await service.api.get(path)
+                #expect(other.json?["detail"]?.string == "There is nothing at this path.\(hint)")
+            }
         }
     }
 

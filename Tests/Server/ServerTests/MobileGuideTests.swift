@@ -1,6 +1,9 @@
 import FoundationEssentials
+import HTTPServer
+import HTTPTypes
 import JSON
 import KakaoSandbox
+import Locking
 import Server
 import ServiceTesting
 import Subprocess
@@ -150,6 +153,24 @@ import Testing
             let wrong = try await app(right).run(registering: "")
             #expect(wrong.count == 1)
             #expect(wrong.first?.hasPrefix("refused(status: 400, detail: \"push_token must be") == true)
+        }
+        // A log-out waits for ten seconds in all, and not for the late answer to the last retry.
+        let calls = Locked(0)
+        func addRoutes(to router: inout Router) {
+            router.on(.delete, "/v1/devices/{id}") { _ in
+                let isFirst = calls.withLock { calls in
+                    calls += 1
+                    return calls == 1
+                }
+                if isFirst { return Response(.serviceUnavailable, headerFields: [.retryAfter: "5"]) }
+                try await Task.sleep(for: .seconds(9))
+                return Response(.noContent)
+            }
+        }
+        try await withStubServer(addRoutes) { url async throws in
+            let app = App(program: program, url: url, tokens: ["token"])
+            #expect(try await app.run(registering: nil) == ["unavailable"])
+            #expect(calls.withLock { $0 } == 2)
         }
     }
 }

@@ -33,7 +33,7 @@ import Testing
     // MARK: What changes
 
     @Test(
-        "These settings can be reloaded; each has a test here, in LimitTests, in ProcessTests or in WebhookServerTests"
+        "These settings can be reloaded; each has a test here, in LimitTests, in ProcessTests or in WebhookEndpointTests"
     )
     func reloadable() {
         #expect(
@@ -48,8 +48,8 @@ import Testing
                 "pushes.advertising_hours", "pushes.advertising_tag", "pushes.advertising_text",
                 "sharing.app_key_calls_per_day_per_network",
                 "sharing.app_key_calls_per_minute", "sharing.visits_per_minute_per_address",
-                "sharing.counted_visits_per_minute_per_address", "webhooks.secret",
-                "webhooks.secret_next", "log.level",
+                "sharing.counted_visits_per_minute_per_address", "webhooks.url", "webhooks.secret",
+                "webhooks.secret_next", "webhooks.types", "webhooks.endpoints", "log.level",
             ]
         )
     }

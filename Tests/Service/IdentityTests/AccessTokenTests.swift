@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test("A user's token gets 401 on operators' endpoints, and as KakaoAK on all endpoints")
+    @Test("A user's valid token gets 403 on operators' endpoints, for which no SDK logs the user out, and 401 as KakaoAK")
     func operators() async throws {
         // Requests come from different addresses, because an address may present only a few invalid keys.
         let adjust = { (settings: inout Settings) in
@@ -94,12 +94,19 @@ import Testing
             #expect(try await app.register(7, "token").status == 200)
             for path in ["/v1/push/send", "/v2/push/send", "/v1/pushes"] {
                 let phone = app.from("203.0.113.1")
-                #expect(try await phone.post(path, form: ["uuids": "[7]", "push_message": "{}"]).status == 401)
+                let answer = try await phone.post(path, form: ["uuids": "[7]", "push_message": "{}"])
+                #expect(answer.status == 403 && answer.json?["code"] == -5, "\(answer.text)")
+                #expect(answer.problem == "missing-scope" && answer.headerFields[.wwwAuthenticate] == nil)
             }
             let paths = ["/v1/users/7/devices", "/v1/pushes/x", "/v1/link/callbacks", "/v1/audiences", "/metrics"]
             for (number, path) in paths.enumerated() {
-                #expect(try await app.from("203.0.113.\(number + 2)").get(path).status == 401)
+                #expect(try await app.from("203.0.113.\(number + 2)").get(path).status == 403)
             }
+            // This server has not verified this token before, and Kakao does not know the other one.
+            let new = try #require(service.kakao.sandbox.accessToken(of: 8))
+            #expect(try await service.api.with("Bearer \(new)").from("203.0.113.9").get("/v1/pushes").status == 403)
+            let invented = service.api.with("Bearer invented").from("203.0.113.10")
+            #expect(try await invented.get("/v1/pushes").json?["code"] == -401)
             #expect(try await service.api.with("KakaoAK \(token)").register(7, "token").status == 401)
         }
     }

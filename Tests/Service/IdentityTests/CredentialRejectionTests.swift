@@ -99,8 +99,9 @@ import Testing
         let sandbox = service.kakao.sandbox
         let now = TestSigner.now
         let valid = try await sandbox.idToken(of: 7, appKey: appKey)
+        let invalid = try await sandbox.idToken(of: 7, appKey: appKey, claims: ["sub": "seven"])
         var samples = [
-            Sample("/v1/pushes", "Bearer \(valid)", .userToken),
+            Sample("/v1/pushes", "Bearer \(invalid)", .userToken),
             Sample("/v2/user/me", "Bearer \(valid)", .notAccessToken),
             Sample(device, "Bearer eyJ.eyJ.eyJ", .malformedToken),
         ]
@@ -148,6 +149,19 @@ import Testing
             }
             let secrets = samples.compactMap { $0.authorization?.split(separator: " ", maxSplits: 1).last }
             for line in service.log.lines { #expect(!secrets.contains { line.text.contains($0) }, "\(line.text)") }
+        }
+    }
+
+    @Test("A valid token of a user where only operators may call is 403, with its reason in the log")
+    func validToken() async throws {
+        try await Self.withIdentity(explains: false) { service in
+            let token = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.appKey)
+            let answer = try await service.api.with("Bearer \(token)").get("/v1/pushes")
+            #expect(answer.status == 403 && answer.json?["code"] == -5, "\(answer.text)")
+            let name = try #require(HTTPField.Name("X-Request-Id"))
+            let request = try #require(answer.headerFields[name])
+            let line = await service.log.line { $0.metadata["request_id"] == request }
+            #expect(line.metadata["reason"] == CredentialRejection.userToken.rawValue)
         }
     }
 

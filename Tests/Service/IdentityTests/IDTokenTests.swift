@@ -59,7 +59,7 @@ import Testing
                 let form: KeyValuePairs = ["device_id": key, "push_type": "apns", "push_token": key]
                 #expect(try await app.post("/v1/push/register", form: form).text == "30")
                 #expect(try await app.get("/v1/push/tokens", ["uuid": "7"]).status == 403)
-                #expect(try await app.post("/v1/push/send", form: ["uuids": "[7]"]).status == 401)
+                #expect(try await app.post("/v1/push/send", form: ["uuids": "[7]"]).status == 403)
             }
             #expect(try await service.kakao.tokens(of: .max).count == 3)
             let both = try await service.kakao.sandbox.idToken(

@@ -44,21 +44,27 @@ package final class Application: Sendable {
     private let middleware: [any Middleware]
     /// Finds similar paths for the response to an unknown one.
     private let suggest: Router.Suggestion
+    /// Returns where an unknown path is, if it is one of another server, in a sentence.
+    private let elsewhere: @Sendable (_ path: String) -> String?
     /// The log lines about known errors, such as an unavailable database, and about unknown ones. Any client can cause them as
     /// often as it likes.
     private let failures: RepeatedLine
     private let unknownFailures: RepeatedLine
 
-    /// - Parameter suggest: Finds similar paths for the response to an unknown one. By default there are none.
+    /// - Parameters:
+    ///   - suggest: Finds similar paths for the response to an unknown one. By default there are none.
+    ///   - elsewhere: Returns where an unknown path is, if it is one of another server, in a sentence.
     package init(
         router: Router,
         middleware: [any Middleware],
         logger: Logger,
-        suggest: @escaping Router.Suggestion = { _, _ in nil }
+        suggest: @escaping Router.Suggestion = { _, _ in nil },
+        elsewhere: @escaping @Sendable (_ path: String) -> String? = { _ in nil }
     ) {
         self.router = router
         self.middleware = middleware
         self.suggest = suggest
+        self.elsewhere = elsewhere
         failures = RepeatedLine(logger, .error)
         unknownFailures = RepeatedLine(logger, .error)
     }
@@ -91,13 +97,22 @@ package final class Application: Sendable {
                 throw Problem(.methodNotAllowed, "Allowed methods: \(allowed).", headerFields: [.allow: allowed])
             case .notFound:
                 if request.path == "*" { return .respond(Response(.noContent)) }
-                let suggestion = router.nearest(to: request.path, suggest).map { " Did you mean `\($0)`?" } ?? ""
-                throw Problem(.notFound, "There is nothing at this path.\(suggestion)")
+                let hint = hint(for: request.path).map { " \($0)" } ?? ""
+                throw Problem(.notFound, "There is nothing at this path.\(hint)")
             }
         } catch is ConnectionAbort {
             return .abort
         } catch {
             return .respond(response(to: error, of: request))
+        }
+    }
+
+    /// Returns where to go on from an unknown path.
+    private func hint(for path: String) -> String? {
+        if let place = elsewhere(path) { return place }
+        if let similar = router.nearest(to: path, suggest) { return "Did you mean `\(similar)`?" }
+        return router.alternatives(to: path).map { beginning, names in
+            "Paths that begin with `\(beginning)/`: \(names.map { "`\($0)`" }.joined(separator: ", "))."
         }
     }
 

@@ -149,16 +149,32 @@ package struct Router: Sendable {
 
     /// Returns the pattern that a path without a route was probably meant to match; `nil` if none is similar.
     ///
-    /// It has the same number of segments, or begins with the `/v1` that the path lacks. At each segment the search follows at
-    /// most three literals that are similar, and a name, so that strangers cannot make it long.
+    /// It differs in the first segment only, the version; or has the same number of segments, or begins with the `/v1` that the path lacks.
+    /// At each segment the search follows at most three literals that are similar, and a name, so that strangers cannot make it long.
     func nearest(to path: String, _ suggest: Suggestion) -> String? {
-        guard path.hasPrefix("/"), path.utf8.count <= Self.maximumSuggested else { return nil }
-        let segments = path.split(separator: "/", maxSplits: depth)
-        guard !segments.isEmpty, segments.count <= depth else { return nil }
+        guard let segments = segments(ofUnknown: path) else { return nil }
+        let rest = segments.dropFirst().map { "/\($0)" }.joined()
+        if !rest.isEmpty {
+            let versions = nodes[0].literals.keys.sorted().map { "/\($0)\(rest)" }
+            if let other = versions.first(where: { literalPaths[$0] != nil }) { return other }
+        }
         return nearest(segments[...], below: 0, suggest) ?? nearest((["v1"] + segments)[...], below: 0, suggest)
     }
 
-    private func nearest(_ segments: ArraySlice<Substring>, below node: Int, _ suggest: Suggestion) -> String? {
+    private func segments(ofUnknown path: String) -> [Substring]? {
+        guard path.hasPrefix("/"), path.utf8.count <= Self.maximumSuggested else { return nil }
+        let segments = path.split(separator: "/", maxSplits: depth)
+        return segments.isEmpty || segments.count > depth ? nil : segments
+    }
+
+    /// - Parameter needsDigit: Whether a name stands for a segment with a digit only, as ids have: a literal was replaced that exists, so
+    ///   that a word is more likely a misspelt literal than a name.
+    private func nearest(
+        _ segments: ArraySlice<Substring>,
+        below node: Int,
+        needsDigit: Bool = false,
+        _ suggest: Suggestion
+    ) -> String? {
         guard let segment = segments.first.map(String.init) else { return nodes[node].routes.isEmpty ? nil : "" }
         let literals = nodes[node].literals
         var others = literals.keys.sorted()
@@ -166,13 +182,30 @@ package struct Router: Sendable {
             guard let literal = others.contains(segment) ? segment : suggest(segment, others),
                 let child = literals[literal]
             else { break }
-            if let rest = nearest(segments.dropFirst(), below: child, suggest) { return "/\(literal)\(rest)" }
+            let replacesKnown = literal != segment && literals[segment] != nil
+            let rest = nearest(segments.dropFirst(), below: child, needsDigit: needsDigit || replacesKnown, suggest)
+            if let rest { return "/\(literal)\(rest)" }
             others.removeAll { $0 == literal }
         }
-        guard let (name, child) = nodes[node].parameter,
-            let rest = nearest(segments.dropFirst(), below: child, suggest)
+        guard !needsDigit || segment.utf8.contains(where: { (0x30...0x39).contains($0) }),
+            let (name, child) = nodes[node].parameter,
+            let rest = nearest(segments.dropFirst(), below: child, needsDigit: needsDigit, suggest)
         else { return nil }
         return "/{\(name)}\(rest)"
+    }
+
+    private static let maximumListed = 8
+
+    /// Returns the beginning of an unknown path, if it is known, and the segments that may follow it; `nil` if there are none or many.
+    func alternatives(to path: String) -> (beginning: String, names: [String])? {
+        guard let parents = segments(ofUnknown: path)?.dropLast(), parents.count > 1 else { return nil }
+        var node = 0
+        for segment in parents {
+            guard let child = nodes[node].literals[String(segment)] else { return nil }
+            node = child
+        }
+        let names = nodes[node].literals.filter { !nodes[$0.value].routes.isEmpty }.keys.sorted()
+        return (1...Self.maximumListed).contains(names.count) ? (parents.map { "/\($0)" }.joined(), names) : nil
     }
 
     /// The state of one search.

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 
 /// Ends the claims of deleted leases. Kakao may have reached these receivers, so that their reservations stay. Returns
-/// their number.
+/// of each message their number, and the number of those that are uncertain.
 struct ReclaimReceivers: PostgresStatement {
     static let sql: SQL = """
         WITH reclaimed AS (
@@ -23,14 +23,17 @@ struct ReclaimReceivers: PostgresStatement {
             WHERE receiver.lease = ANY ($1)
                 AND receiver.state = 'sending'
                 AND message.id = receiver.message_id
-            RETURNING 1
+            RETURNING receiver.message_id, receiver.state
         )
-        SELECT count(*)
+        SELECT message_id, count(*), count(*) FILTER (WHERE state = 'uncertain')
         FROM reclaimed
+        GROUP BY message_id
         """
 
     let leases: [UUID]
 
     var parameters: [PostgresValue] { [.uuids(leases)] }
-    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+    static func decode(_ row: PostgresRow) throws -> (ownerID: UUID, items: Int64, uncertain: Int64) {
+        try row.decode(UUID.self, Int64.self, Int64.self)
+    }
 }

@@ -1,10 +1,11 @@
 import Endpoints
 import HTTPServer
 import HTTPTypes
+import Runtime
 import Schemas
 
-// Approval of pushes: an operator other than the creator agrees to a push, or rejects it. Keys that were created with each
-// other count as one operator.
+// Approval of pushes: an operator other than the creator agrees to a push, or rejects it. Related keys, of which one was created
+// with the other, count as one operator.
 extension PushRoutes {
     static let approving = deciding(
         "approve",
@@ -49,16 +50,16 @@ extension PushRoutes {
             notices.pushChanged()
             return .json(PushSummary.shape.json(try await push(id)))
         }
-        try await store.expireProposals()
+        if try await store.expireProposals() > 0 { notices.webhooks.send() }
         let push = try await push(id)
         if push.awaitsApproval || push.approvedAt != nil, try await store.isRelated(key, to: push.createdByKey) {
             let reason =
                 push.createdByKey == key.id
                 ? "This key has created the push."
-                : "This key has created the key that created the push, or was created with it, directly or through others."
+                : "This key is related to the one that created the push: one was created with the other, directly or through keys in between."
             throw Problem(
                 of: .ownPush,
-                "\(reason) Approve or reject it with another one, or cancel it with POST /v1/pushes/{id}/cancel."
+                "\(reason) An unrelated key can approve or reject it. To withdraw it: POST /v1/pushes/\(id.lowercased)/cancel."
             )
         }
         switch decision {

@@ -15,6 +15,37 @@ struct PhoneReader {
     /// The members of Apple's `aps` object that Kakao's `for_apns` has too.
     private static let namesInAPS = ["badge", "sound", "content-available", "category", "mutable-content"]
 
+    /// A type of Kakao's documents.
+    private enum DocumentedType: String {
+        case text = "a text"
+        case integer = "an integer"
+        case boolean = "true or false"
+
+        func includes(_ value: JSONValue) -> Bool {
+            switch self {
+            case .text: value.string != nil
+            case .integer: value.integer != nil
+            case .boolean: value.bool != nil
+            }
+        }
+    }
+
+    /// The members of a platform with one of these types ("Push, PushMsgJson"). ``readAPNS()`` and ``readFCM()`` check the others.
+    private static func documentedTypes(on platform: PushType) -> KeyValuePairs<String, DocumentedType> {
+        switch platform {
+        case .apns:
+            [
+                "badge": .integer, "sound": .text, "push_alert": .boolean, "content-available": .integer,
+                "category": .text, "return_url": .text, "push_token": .text,
+            ]
+        case .fcm:
+            [
+                "collapse": .text, "delay_while_idle": .boolean, "time_to_live": .integer, "dry_run": .boolean,
+                "priority": .text, "return_url": .text, "push_token": .text,
+            ]
+        }
+    }
+
     private let object: JSONObject
     private let conditions: PushPreview.Conditions
     private(set) var phone: PhoneView
@@ -31,6 +62,7 @@ struct PhoneReader {
         case .apns: readAPNS()
         case .fcm: readFCM()
         }
+        checkTypes()
         if phone.shownBy == nil { warnOfNothing() }
         if let field = customField { collectLinks(in: .object(field), at: path("custom_field")) }
         checkSize()
@@ -101,7 +133,10 @@ struct PhoneReader {
 
     /// Returns a text that the system shows: that of the key, if there is one, since it has precedence.
     private mutating func text(of object: JSONObject, at place: String, _ name: String, key: String) -> PhoneText? {
-        if object.has(key) { return PhoneText(path("\(place).\(key)"), .key(object[key]?.string ?? "")) }
+        if object.has(key) {
+            if object[key]?.string == nil { warnOfType("\(place).\(key)", "a text") }
+            return PhoneText(path("\(place).\(key)"), .key(object[key]?.string ?? ""))
+        }
         switch object[name] {
         case .string(let text): return text.isBlank ? nil : PhoneText(path("\(place).\(name)"), .text(text))
         case nil, .null: return nil
@@ -179,7 +214,15 @@ struct PhoneReader {
     }
 
     private mutating func warnOfType(_ name: String, _ allowed: String) {
-        warn(.wrongType, name, "`\(name)` must be \(allowed), or phones do not show it.")
+        warn(.wrongType, name, "`\(name)` must be \(allowed). Kakao rejects the push, or phones do not show it.")
+    }
+
+    private mutating func checkTypes() {
+        for (name, type) in Self.documentedTypes(on: phone.platform) {
+            guard let value = object[name], !value.isNull, !type.includes(value) else { continue }
+            let problem = "Kakao documents \(type.rawValue) for `\(name)`, and may reject or ignore anything else."
+            warn(.wrongType, name, problem)
+        }
     }
 
     private mutating func checkCustomField() {
@@ -200,7 +243,15 @@ struct PhoneReader {
 
     private mutating func checkSize() {
         let bytes = phone.payloadBytes
-        if bytes > Self.maximumBytes {
+        let customBytes = phone.platform == .fcm ? customField.map { JSONValue.object($0).bytes().count } ?? 0 : 0
+        if customBytes > Self.maximumBytes {
+            warn(
+                .tooLarge,
+                "custom_field",
+                "`custom_field` has \(customBytes) bytes. Kakao allows \(Self.maximumBytes): it rejects the push, or accepts it and reports "
+                    + "nothing when Google rejects it. Shorten it."
+            )
+        } else if bytes > Self.maximumBytes {
             let receiver = phone.platform == .apns ? "Apple" : "Google"
             warn(
                 .tooLarge,

@@ -45,7 +45,8 @@ struct PushPreview: Sendable, Equatable {
             }
             guard !value.isNull else { continue }
             guard let object = value.object else {
-                warnings.append(PushWarning(.wrongType, name, "`\(name)` must be an object, or phones show nothing."))
+                let problem = "`\(name)` must be an object. Kakao rejects the push, or shows nothing."
+                warnings.append(PushWarning(.wrongType, name, problem))
                 continue
             }
             let reader = PhoneReader(object, platform, member: name, conditions)
@@ -58,12 +59,15 @@ struct PushPreview: Sendable, Equatable {
             warnings += reader.warnings
         }
         if phones.isEmpty { warnings.insert(.noPhone(android), at: 0) }
-        if conditions.kind != .advertising, let marked = phones.first(where: \.beginsWithMark) {
-            warnings.append(.markWithoutKind(marked.member))
+        if conditions.kind != .advertising {
+            warnings += phones.filter(\.beginsWithMark).map { .markWithoutKind($0.member) }
         }
         firstWords =
             Self.firstWords(of: phones) ?? Self.shortened(JSONValue.object(message.maskingPushTokens).description)
     }
+
+    /// Adds a warning that does not follow from the message.
+    mutating func add(_ warning: PushWarning) { warnings.append(warning) }
 
     private static func platform(of member: String) -> PushType? {
         switch member {
@@ -111,7 +115,7 @@ extension PushWarning {
         PushWarning(
             .noPhone,
             nil,
-            "The message addresses no phone: Kakao accepts it and shows nothing. Add for_apns or \(android)."
+            "The message addresses no phone: nothing is shown, whatever Kakao answers. Add for_apns or \(android)."
         )
     }
 

@@ -31,6 +31,8 @@ struct PushWarning: Sendable, Equatable {
         case markMissing = "mark-missing"
         /// The push is advertising, and expires before its hours begin.
         case expiresBeforeHours = "expires-before-hours"
+        /// Kakao has yet to confirm a change of a device of its users.
+        case pendingDevices = "pending-devices"
     }
 
     let code: Code

@@ -36,8 +36,8 @@ extension PushStore {
         return try await pool.read(OperatorKeysAreRelated(key: key.id, creator: creator)).first ?? false
     }
 
-    /// Ends the pushes that were not approved in time.
-    func expireProposals() async throws {
+    /// Ends the pushes that were not approved in time. Returns their number.
+    @discardableResult func expireProposals() async throws -> Int {
         try await pool.write(ExpireProposals())
     }
 }

@@ -88,7 +88,7 @@ struct CancelPush: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(id), .states(before: .cancel), .text(`operator`)] }
 }
 
-/// Begins the retry of a finished push. ``RetryBatches`` makes its batches waiting, in steps.
+/// Begins the retry of a finished push, if it has batches to retry. ``RetryBatches`` makes them waiting, in steps.
 struct RetryPush: PostgresStatement {
     static let sql: SQL = """
         UPDATE pushes
@@ -101,6 +101,12 @@ struct RetryPush: PostgresStatement {
             AND state = ANY ($2)
             AND removed_at IS NULL
             AND (expires_at IS NULL OR expires_at > now())
+            AND (
+                SELECT COALESCE(sum(counts.batches), 0) > 0
+                FROM push_counts AS counts
+                WHERE counts.push_id = $1
+                    AND (counts.state = 'failed' OR counts.state = 'uncertain' AND $3)
+            )
         """
 
     let id: UUID

@@ -6,7 +6,7 @@ import Postgres
 import Runtime
 
 /// Stores a push, unless its idempotency key is in use, its times are past, or an audience or a push that it names does not
-/// exist. Returns its id if it is stored.
+/// exist. If it is stored, returns whether a warning about devices was added to it: ``NewPush/checksDevices``.
 ///
 /// A push of a single batch that is sent at once needs no preparation: its batch is stored with it.
 struct CreatePush: PostgresStatement {
@@ -71,6 +71,15 @@ struct CreatePush: PostgresStatement {
                     )
                 )
         ),
+        pending AS MATERIALIZED (
+            SELECT $33::jsonb AS warnings
+            WHERE $33 IS NOT NULL
+                AND EXISTS (
+                    SELECT 1
+                    FROM unnest($9) AS item (user_id)
+                    WHERE EXISTS (\(FindPendingDevices.ofItem))
+                )
+        ),
         push AS (
             INSERT INTO pushes (
                 id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
@@ -83,7 +92,8 @@ struct CreatePush: PostgresStatement {
                 CASE WHEN $20 THEN cardinality($9) ELSE 0 END,
                 CASE WHEN $20 THEN cardinality($9) - cardinality(own.user_ids) ELSE 0 END,
                 CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END, $22, $23,
-                audience.excluded_parts_id, NULLIF($25, '{}'), $26, $27, $28, $29, $30, $31, $32
+                audience.excluded_parts_id, NULLIF($25, '{}'), $26, $27, $28, $29, $30, $31,
+                $32 || COALESCE((SELECT warnings FROM pending), '[]')
             FROM audience
             CROSS JOIN own
             WHERE $15::text IS NULL
@@ -97,7 +107,7 @@ struct CreatePush: PostgresStatement {
             CROSS JOIN own
             WHERE cardinality(own.user_ids) > 0
         )
-        SELECT id
+        SELECT EXISTS (SELECT 1 FROM pending)
         FROM push
         """
 
@@ -122,10 +132,11 @@ struct CreatePush: PostgresStatement {
             .text(push.exclusion?.audience?.text), .uuids(push.exclusion?.pushes ?? []), .text(push.kind?.rawValue),
             .uuid(push.createdBy?.id), .int64(push.counted?.number), .int64(push.counted?.allowed),
             .bool(push.toTesters), .text(push.preview.firstWords), .jsonb(push.preview.warnings.json),
+            .jsonb(push.checksDevices ? [PushWarning.pendingDevices].json : nil),
         ]
     }
 
-    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
 extension NewPush {

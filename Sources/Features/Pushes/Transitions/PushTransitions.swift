@@ -37,7 +37,7 @@ extension Kind where Value == PushState {
 }
 
 /// An event that changes the state of a push, by a statement of its own in this folder.
-enum PushEvent: String, CaseIterable, Sendable {
+package enum PushEvent: String, CaseIterable, Sendable {
     /// A step of its audience became batches.
     case prepare
     /// The last step of its audience became batches.
@@ -98,6 +98,17 @@ extension PushState {
     func actions(awaitsApproval: Bool) -> [PushEvent] {
         let excluded: [PushEvent] = awaitsApproval ? [.resume] : [.approve, .reject]
         return PushEvent.actions.filter { $0.before.contains(self) && !excluded.contains($0) }
+    }
+
+    /// Returns why a push in this state does not allow an action, and what is possible instead; `nil` if it allows the action.
+    package func refusal(of action: PushEvent, awaitsApproval: Bool) -> String? {
+        let possible = actions(awaitsApproval: awaitsApproval)
+        guard !possible.contains(action) else { return nil }
+        let refusal = "Cannot \(action.rawValue) a push in state `\(rawValue)`."
+        guard !possible.isEmpty else { return "\(refusal) It has ended. A copy of it can be sent." }
+        var reason = awaitsApproval ? "It waits for an approval. " : ""
+        if self == .proposed, !awaitsApproval { reason = "It was not approved in time. " }
+        return "\(refusal) \(reason)Possible actions: \(possible.map(\.rawValue).joined(separator: ", "))."
     }
 }
 

@@ -1,16 +1,15 @@
 import FoundationEssentials
 import Postgres
+import Runtime
 
 extension BatchStore {
     /// Makes the open batches of deleted leases available again.
     ///
     /// If their push allows it, the batches are sent again, and marked because their users may be reached twice. If
     /// not, they are uncertain.
-    ///
-    /// - Returns: The number of batches.
-    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> Int {
+    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> ReclaimedWork {
         try await transaction.query(AddRowsOfSharedBatches(leases: leases))
-        return Int(try await transaction.query(ReclaimBatches(leases: leases)).first ?? 0)
+        return ReclaimedWork(try await transaction.query(ReclaimBatches(leases: leases)))
     }
 }
 
@@ -43,8 +42,8 @@ struct AddRowsOfSharedBatches: PostgresStatement {
     var parameters: [PostgresValue] { [.uuids(leases)] }
 }
 
-/// Makes the open batches of the given leases waiting or, if they are to be sent at most once, uncertain. Returns their
-/// number.
+/// Makes the open batches of the given leases waiting or, if they are to be sent at most once, uncertain. Returns of each
+/// push their number, and the number of users who are uncertain.
 struct ReclaimBatches: PostgresStatement {
     static let sql: SQL = """
         WITH batch AS (
@@ -75,12 +74,15 @@ struct ReclaimBatches: PostgresStatement {
                 batches = counts.batches + excluded.batches,
                 may_repeat = counts.may_repeat + excluded.may_repeat
         )
-        SELECT count(*)
+        SELECT push_id, count(*), COALESCE(sum(users) FILTER (WHERE state = 'uncertain'), 0)
         FROM batch
+        GROUP BY push_id
         """
 
     let leases: [UUID]
 
     var parameters: [PostgresValue] { [.uuids(leases)] }
-    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+    static func decode(_ row: PostgresRow) throws -> (ownerID: UUID, items: Int64, uncertain: Int64) {
+        try row.decode(UUID.self, Int64.self, Int64.self)
+    }
 }

@@ -12,7 +12,7 @@ package enum KakaoCalls {
         SendDefaultMemo.self, SendCustomMemo.self, SendScrapMemo.self,
         SendDefaultMessage.self, SendCustomMessage.self, SendScrapMessage.self,
         ValidateDefaultTemplate.self, ValidateCustomTemplate.self, ValidateScrapTemplate.self, UploadImage.self,
-        ScrapeImage.self, DeleteImage.self,
+        ScrapeImage.self, DeleteImage.self, ValidateChannel.self,
         CheckStoryUser.self, RetrieveStoryProfile.self, RetrieveLinkInfo.self, UploadStoryImages.self, PostNote.self,
         PostPhoto.self, PostLink.self, RetrieveStories.self, RetrieveStory.self, DeleteStory.self,
     ]

@@ -1,5 +1,6 @@
 import JSON
 import KakaoAPI
+import Schemas
 
 extension AppUsers.User {
     /// Returns the user as calls for user information show it.
@@ -97,7 +98,8 @@ extension AppUsers.User {
         if let id = call.addressID { return addresses.filter { $0.id == id } }
         let size = Int(call.pageSize ?? 10)
         let others = addresses.filter { !$0.isDefault }.sorted { $0.updatedAt ?? 0 > $1.updatedAt ?? 0 }
-        guard let end = call.fromUpdatedAt, end > 0 else {
+        let end = call.fromUpdatedAt?.split(separator: ".").first.flatMap { Int64(decimal: String($0)) } ?? 0
+        guard end > 0 else {
             return Array((addresses.filter(\.isDefault) + others).prefix(size))
         }
         return Array(others.filter { $0.updatedAt ?? 0 < end }.prefix(size))

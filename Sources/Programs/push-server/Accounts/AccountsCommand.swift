@@ -21,11 +21,11 @@ struct AccountsCommand: AsyncParsableCommand {
         @Option(help: "List only accounts in this state: linked, login_required or unlinked.")
         var state: String?
 
-        @Option(help: "List only accounts whose refresh token expires before this time, such as 2026-11-21T08:15:30Z.")
+        @Option(help: "List only accounts whose refresh token expires before this time: \(LocalTime.forms).")
         var endsBefore: String?
 
         func run(on server: ServerClient) async throws {
-            let filters = [("state", state), ("ends_before", try await server.time(endsBefore))]
+            let filters = [("state", state), ("ends_before", try await server.time(endsBefore, of: "--ends-before"))]
             try await list.write("/v1/accounts", filters, of: server, head: ShownAccount.head) {
                 try ShownAccount($0).row
             }

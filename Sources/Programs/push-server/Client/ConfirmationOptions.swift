@@ -2,7 +2,12 @@ import ArgumentParser
 
 /// The option of a command that asks on a terminal before it does what cannot be undone.
 struct ConfirmationOptions: ParsableArguments {
-    @Flag(help: "Do not ask for a confirmation. Required to send to many users without a terminal.")
+    @Flag(
+        help: """
+            Do not ask for a confirmation on a terminal. Without a terminal, approve, copy, retry --uncertain and send --everyone \
+            require it.
+            """
+    )
     var yes = false
 
     /// Whether the operator can be asked, and is to be.

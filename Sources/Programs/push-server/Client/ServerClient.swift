@@ -52,8 +52,8 @@ struct ServerClient: Sendable {
     /// A parameter of a query; `nil` for none.
     typealias Filter = (name: String, value: String?)
 
-    func get(_ path: String) async throws -> JSONValue {
-        try await call(request(.get, path))
+    func get(_ path: String, _ filters: [Filter] = []) async throws -> JSONValue {
+        try await call(request(.get, Self.path(path, filters)))
     }
 
     func delete(_ path: String) async throws {
@@ -120,7 +120,7 @@ struct ServerClient: Sendable {
 
     /// Follows server-sent events, and calls `body` with the data of each, and with `nil` when the server says that there is
     /// nothing new. Returns when the server ends the events, or when `body` returns a value.
-    func events<Result>(_ path: String, _ body: (JSONValue?) throws -> Result?) async throws -> Result? {
+    func events<Result>(_ path: String, _ body: (JSONValue?) async throws -> Result?) async throws -> Result? {
         do {
             return try await http.stream(request(.get, path)) { stream -> Result? in
                 guard stream.status == 200 else {
@@ -130,7 +130,7 @@ struct ServerClient: Sendable {
                 while let part = try await stream.next() {
                     guard let items = parser.receive(part) else { throw notJSON }
                     for item in items {
-                        if let result = try body(try json(item)) { return result }
+                        if let result = try await body(try json(item)) { return result }
                     }
                 }
                 return nil
@@ -209,12 +209,12 @@ struct ServerClient: Sendable {
         for (name, value) in filters {
             if let value { query.append(name, value) }
         }
-        return "\(path)?\(String(decoding: query.bytes, as: UTF8.self))"
+        return query.bytes.isEmpty ? path : "\(path)?\(String(decoding: query.bytes, as: UTF8.self))"
     }
 }
 
 /// A failed call.
-struct CallFailure: Error, CustomStringConvertible {
+struct CallFailure: FailureOfArguments, CustomStringConvertible {
     enum Kind: Sendable {
         /// No connection was established, so the server did not receive the request.
         case unreachable
@@ -231,6 +231,13 @@ struct CallFailure: Error, CustomStringConvertible {
     let description: String
     /// The field of the request that is invalid, if the server named one.
     var field: String?
+    /// The kind of problem that the server named, such as `wrong-state`.
+    var problem: String?
+    /// Whether the server's address is none.
+    var isOfInvalidURL = false
+
+    /// Whether the server has rejected a field, which comes from an argument, or its address is invalid.
+    var isOfArguments: Bool { isOfInvalidURL || field != nil && problem == "invalid-field" }
 }
 
 extension CallFailure {
@@ -254,6 +261,7 @@ extension CallFailure {
             description = "\(error.message)."
         case .invalidRequest:
             kind = .refused
+            isOfInvalidURL = true
             description = "--url or SERVER_URL must be a URL such as http://127.0.0.1:8080: \(error.message)."
         case .responseTooLarge, .badResponse, .canceled, .expired, .overloaded, .shutDown,
             .uploadFailed,
@@ -268,6 +276,7 @@ extension CallFailure {
         let json = try? JSONValue(parsing: body)
         let detail = json?["detail"]?.string
         field = json?["field"]?.string
+        problem = json?["type"]?.string?.split(separator: ":").last.map(String.init)
         var text = detail.map(Text.printable) ?? "\(url) responded with \(status). Is it a push-server?"
         // A server with a port for operators offers none of their paths at the other one.
         if status == 404, detail?.hasPrefix("There is nothing at this path.") == true {

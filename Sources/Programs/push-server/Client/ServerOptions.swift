@@ -72,11 +72,25 @@ struct ServerOptions: ParsableArguments {
     }
 }
 
+/// A failure that may be due to the arguments of a command, which then ends with the exit code of invalid arguments (`EX_USAGE`).
+protocol FailureOfArguments: Error {
+    /// Whether other arguments are the remedy.
+    var isOfArguments: Bool { get }
+}
+
 /// The failure of a command, with the reason in full sentences.
-struct CommandFailure: Error, CustomStringConvertible {
+struct CommandFailure: FailureOfArguments, CustomStringConvertible {
     let description: String
+    var isOfArguments = false
 
     init(_ description: String) {
         self.description = description
+    }
+
+    /// Returns the failure of a command whose arguments are invalid.
+    static func ofArguments(_ description: String) -> CommandFailure {
+        var failure = CommandFailure(description)
+        failure.isOfArguments = true
+        return failure
     }
 }

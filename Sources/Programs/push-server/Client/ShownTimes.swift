@@ -18,14 +18,23 @@ enum ShownTimes: Equatable {
             for (name, value) in object.members {
                 if Self.isTime(name), let time = value.string {
                     shown[name] = .string(text(time))
+                } else if name == "warnings", let warnings = value.array {
+                    shown[name] = .array(warnings.map(self.shown(warning:)))
                 } else {
                     shown[name] = self.shown(value)
                 }
             }
             return .object(shown)
-        case .array(let elements): return .array(elements.map(shown))
+        case .array(let elements): return .array(elements.map { shown($0) })
         case .string, .number, .bool, .null: return json
         }
+    }
+
+    /// Returns a warning about a push with the times of its sentence as they are shown.
+    private func shown(warning: JSONValue) -> JSONValue {
+        guard var object = warning.object, let sentence = object["message"]?.string else { return warning }
+        object["message"] = .string(shown(in: sentence))
+        return .object(object)
     }
 
     /// Returns whether members with this name are times.
@@ -85,33 +94,48 @@ extension ServerClient {
 
     private func zone() async throws -> ZoneRules { try ZoneRules(try await get("/v1/time-zone")) }
 
-    /// Returns a failure of a call in the terms of the command: with the option that the operator gave instead of the field, and with
-    /// the times of the operators' clocks.
+    /// Returns a failure of a call in the terms of the command: with the option that the operator gave instead of the field, with the
+    /// times of the operators' clocks, and with commands instead of requests.
     func explained(_ failure: CallFailure) async -> CallFailure {
-        guard let field = failure.field, ["send_at", "expires_at", "since", "until"].contains(field) else {
-            return failure
+        var text = failure.description.replacing(/POST \/v1\/pushes\/([0-9a-f-]{36})\/([a-z]+)/) { request in
+            "push-server pushes \(request.output.2) \(request.output.1)"
         }
-        let times = (try? await timesOfQuestion()) ?? .utc
-        var text = times.shown(in: failure.description)
-        // The other two are words, too, and the names of their options.
-        if text.hasPrefix("\(field) "), !field.hasSuffix("_at") { text = "--\(text)" }
-        text = text.replacing("send_at", with: "--at").replacing("expires_at", with: "--expires")
-        return CallFailure(kind: failure.kind, description: text, field: field)
+        if let field = failure.field, ["send_at", "expires_at", "since", "until"].contains(field) {
+            text = ((try? await timesOfQuestion()) ?? .utc).shown(in: text)
+            // The other two are words, too, and the names of their options.
+            if text.hasPrefix("\(field) "), !field.hasSuffix("_at") { text = "--\(text)" }
+            text = text.replacing("send_at", with: "--at").replacing("expires_at", with: "--expires")
+        }
+        return CallFailure(
+            kind: failure.kind,
+            description: text,
+            field: failure.field,
+            problem: failure.problem,
+            isOfInvalidURL: failure.isOfInvalidURL
+        )
     }
 
     /// Returns the time of an option by RFC 3339. A time without a zone, such as `2026-12-01 09:00`, is one of the server's time
-    /// zone; one with a difference from UTC may have the form in which commands show times. The server checks any other text.
+    /// zone; one with a difference from UTC may have the form in which commands show times.
     ///
-    /// - Throws: ``CommandFailure`` for a time that the clocks of the zone do not show, or show twice; ``CallFailure``.
-    func time(_ option: String?) async throws -> String? {
+    /// - Parameter name: The name of the option: `--at`.
+    /// - Throws: ``CommandFailure`` for another text, and for a time that the clocks of the zone do not show, or show twice;
+    ///   ``CallFailure``.
+    func time(_ option: String?, of name: String) async throws -> String? {
         guard let option else { return nil }
-        guard let local = LocalTime(option) else { return ZoneRules.rfc3339(shown: option) ?? option }
+        guard let local = LocalTime(option) else {
+            let time = ZoneRules.rfc3339(shown: option) ?? option
+            guard Date(rfc3339: time) != nil else {
+                throw CommandFailure.ofArguments("\(name) must be \(LocalTime.forms), not \(Text.printable(option)).")
+            }
+            return time
+        }
         let zone: ZoneRules
         do {
             zone = try await self.zone()
         } catch let failure as CallFailure where failure.kind == .refused {
             throw CommandFailure(
-                "The time zone of \(option) is unknown: \(failure.description) Give the time as 2026-11-21T08:15:30Z."
+                "The time zone of \(option) is unknown: \(failure.description) Give the time as YYYY-MM-DDTHH:MM:SSZ, in UTC."
             )
         }
         return try zone.date(local).rfc3339Seconds

@@ -80,7 +80,7 @@ struct ZoneRules: Equatable {
         guard let index = found.first else { throw missing(local) }
         let times = found.map { rfc3339(local.seconds - offsets[$0].seconds, offsets[$0].seconds) }
         guard times.count == 1 else {
-            throw CommandFailure(
+            throw CommandFailure.ofArguments(
                 "\(local.text) is twice in \(name), where clocks are set back then. Give \(times.joined(separator: " or "))."
             )
         }
@@ -97,12 +97,12 @@ struct ZoneRules: Equatable {
                 && local.seconds - offsets[index - 1].seconds >= offsets[index].since
         }
         guard let change else {
-            return CommandFailure(
+            return .ofArguments(
                 "The time of \(local.text) in \(name) is not known so far away. Give it with its difference from UTC."
             )
         }
         let (since, before, after) = (offsets[change].since, offsets[change - 1].seconds, offsets[change].seconds)
-        return CommandFailure(
+        return .ofArguments(
             """
             There is no \(local.text) in \(name): clocks go from \(Self.clock(since + before)) to \(Self.clock(since + after)) then. \
             Give another time.
@@ -121,6 +121,11 @@ struct ZoneRules: Equatable {
 
 /// A time without a zone, as clocks show it: `2026-12-01 09:00`. Pure.
 struct LocalTime: Equatable {
+    /// The forms of a time on the command line.
+    static let forms = """
+        "YYYY-MM-DD HH:MM" in the server's pushes.time_zone, or a time by RFC 3339 such as YYYY-MM-DDTHH:MM:SSZ
+        """
+
     let text: String
     /// The seconds from 1970 to this time in UTC.
     let seconds: Int

@@ -25,7 +25,8 @@ struct DevCommand: AsyncParsableCommand {
             If another program uses port 8080, choose another one: --port 8081.
 
             Settings come from config/push-server.yaml and the environment, as those of serve do; the keys, the database and the \
-            sandbox are its own. After a change of the file, kill -HUP $(head -1 .local/dev.lock) applies what needs no restart.
+            sandbox are its own. A shell that has read dev.env keeps the settings of that run: start the next one in another shell. \
+            After a change of the file, kill -HUP $(head -1 .local/dev.lock) applies what needs no restart.
             """
     )
 
@@ -37,10 +38,10 @@ struct DevCommand: AsyncParsableCommand {
     @Option(
         help: """
             The numeric address on which the server and the sandbox listen. 0.0.0.0 opens them and their keys to the network, \
-            for phones. (default: HTTP_HOST, or 127.0.0.1)
+            for phones. Neither HTTP_HOST nor the settings file changes it.
             """
     )
-    var host: String?
+    var host = "127.0.0.1"
 
     @Option(help: "The server's port; 0 for any free port. (default: HTTP_PORT, or 8080)")
     var port: UInt16?
@@ -55,7 +56,7 @@ struct DevCommand: AsyncParsableCommand {
     private var file: String { "\(directory)/dev.env" }
 
     func validate() throws {
-        guard host.map({ SocketAddress($0) != nil }) ?? true else {
+        guard SocketAddress(host) != nil else {
             throw ValidationError("--host must be a numeric address, such as 0.0.0.0 or 192.168.0.10.")
         }
     }

@@ -9,8 +9,9 @@ struct DevSettings: Sendable {
     let options: SettingsOptions
     /// The absolute path of the folder.
     let directory: String
-    /// The address to listen on; `nil` for that of the other settings.
-    let host: String?
+    /// The address to listen on. It is not that of the environment, which may be the shell of an earlier run that was open to the
+    /// network.
+    let host: String
     let port: UInt16?
 
     /// Returns the environment variables of all settings that do not come from the settings file.
@@ -54,7 +55,7 @@ struct DevSettings: Sendable {
         let names = Set(Settings.environmentNames)
         var variables = defaults.merging(Self.environment.filter { names.contains($0.key) }) { $1 }
         variables.merge(fixed) { $1 }
-        if let host { variables["HTTP_HOST"] = host }
+        variables["HTTP_HOST"] = host
         if let port { variables["HTTP_PORT"] = String(port) }
         return variables
     }

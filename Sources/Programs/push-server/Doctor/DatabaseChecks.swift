@@ -444,7 +444,7 @@ struct CommitMessage: PostgresStatement {
 /// Reads the current role and schema, whether the role is a superuser or a member of one, its privileges, and the tables
 /// that it may not read and write.
 ///
-/// The tables are those in the schema of `schema_migrations` that have the same owner as `schema_migrations`.
+/// The tables are those in the schema of `schema_migrations` that have the same owner as `schema_migrations`, and its views.
 struct ReadRolePrivileges: PostgresStatement {
     static let sql: SQL = """
         WITH own AS (
@@ -453,8 +453,8 @@ struct ReadRolePrivileges: PostgresStatement {
             FROM pg_class AS migrations
             JOIN pg_class AS relation USING (relnamespace, relowner)
             WHERE migrations.oid = to_regclass('schema_migrations')
-                -- Tables, and those that are partitioned.
-                AND relation.relkind IN ('r', 'p')
+                -- Tables, those that are partitioned, and views.
+                AND relation.relkind IN ('r', 'p', 'v')
         )
         SELECT current_user::text,
             current_schema()::text,

@@ -47,12 +47,10 @@ extension MessagesCommand {
         @Option(help: "A page of which Kakao makes the message.")
         var page: String?
 
-        @Option(
-            help: "The time to send the message, such as \"2026-12-01 09:00\" or 2026-11-21T08:15:30Z. (default: now)"
-        )
+        @Option(help: "The time to send the message: \(LocalTime.forms). (default: now)")
         var at: String?
 
-        @Option(help: "The time after which nothing is sent. (default: never)")
+        @Option(help: "The time after which nothing is sent, in the same forms. (default: never)")
         var expires: String?
 
         @Option(help: "Whether to repeat a request that Kakao did not respond to. (default: at_most_once)")
@@ -82,8 +80,8 @@ extension MessagesCommand {
 
         func run(on server: ServerClient) async throws {
             var message = try message()
-            message["send_at"] = try await server.time(at).map { .string($0) }
-            message["expires_at"] = try await server.time(expires).map { .string($0) }
+            message["send_at"] = try await server.time(at, of: "--at").map { .string($0) }
+            message["expires_at"] = try await server.time(expires, of: "--expires").map { .string($0) }
             let key = idempotency.key()
             let answer: JSONValue
             do {
@@ -132,11 +130,13 @@ extension MessagesCommand {
         }
 
         private static func template(_ path: String) throws -> JSONValue {
-            guard let bytes = FileContents.read(path) else { throw CommandFailure("\(path) cannot be read.") }
+            guard let bytes = FileContents.read(path) else {
+                throw CommandFailure.ofArguments("\(path) cannot be read.")
+            }
             do {
                 return try JSONValue(parsing: bytes)
             } catch {
-                throw CommandFailure("The template is not valid JSON: \(error).")
+                throw CommandFailure.ofArguments("The template is not valid JSON: \(error).")
             }
         }
     }

@@ -15,7 +15,10 @@ struct MessagesCommand: AsyncParsableCommand {
     )
 
     struct List: ServerCommand {
-        static let configuration = CommandConfiguration(abstract: "List messages, the latest first.")
+        static let configuration = CommandConfiguration(
+            abstract: "List messages, the latest first.",
+            discussion: "The line below a scheduled message has the time when it is sent."
+        )
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var list: ListOptions
@@ -28,9 +31,14 @@ struct MessagesCommand: AsyncParsableCommand {
 
         func run(on server: ServerClient) async throws {
             let filters = [("state", state), ("sender", sender.map { String($0) })]
-            try await list.write("/v1/messages", filters, of: server, head: ShownMessage.head) {
-                try ShownMessage($0).row
-            }
+            try await list.write(
+                "/v1/messages",
+                filters,
+                of: server,
+                head: ShownMessage.head,
+                row: { try ShownMessage($0).row },
+                note: { try ShownMessage($0).note }
+            )
         }
     }
 

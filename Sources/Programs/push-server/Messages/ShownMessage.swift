@@ -37,6 +37,12 @@ struct ShownMessage {
         ["id", "sender", "state"].map { json.printable($0) } + Self.counts.map(count) + [json.printable("created_at")]
     }
 
+    /// The line below its row; `nil` if there is nothing to say.
+    var note: String? {
+        guard json["state"]?.string == "scheduled", json["send_at"]?.string != nil else { return nil }
+        return "at \(json.printable("send_at"))"
+    }
+
     /// The rows that `show` prints, one for each member and each state of receivers.
     var details: [[String]] {
         let states = receivers.members.filter { $0.value.integer != 0 }.map { state, _ in

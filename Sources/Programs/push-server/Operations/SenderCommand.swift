@@ -27,7 +27,7 @@ struct SenderCommand: AsyncParsableCommand {
             let sender = try await server.retrying {
                 try await server.post("/v1/sender/stop", ["reason": .string(reason)])
             }
-            try await server.writeTable(sender, ShownStatus.sender)
+            try await server.writeTable(sender) { ShownStatus.sender($0) }
         }
     }
 
@@ -38,7 +38,7 @@ struct SenderCommand: AsyncParsableCommand {
 
         func run(on server: ServerClient) async throws {
             let sender = try await server.retrying { try await server.post("/v1/sender/start") }
-            try await server.writeTable(sender, ShownStatus.sender)
+            try await server.writeTable(sender) { ShownStatus.sender($0) }
         }
     }
 }

@@ -29,7 +29,8 @@ enum ShownStatus {
         guard let sender = status["sender"], sender["state"]?.string != nil else {
             throw CommandFailure("The response is not a status in the expected form. Is the server of another version?")
         }
-        return self.sender(sender) + work("pushes", status["pushes"]) + work("messages", status["messages"])
+        return self.sender(sender, status["database"]) + work("pushes", status["pushes"])
+            + work("messages", status["messages"])
             + backlog(status["backlog"]) + journal(status["journal"])
             + database(status["database"]) + kakao(status["kakao"]) + servers(status["servers"])
     }
@@ -37,15 +38,19 @@ enum ShownStatus {
     /// Returns whether there is nothing to do.
     static func isHealthy(_ status: JSONValue) -> Bool {
         let kakao = status["kakao"]?["state"]?.string
-        let journal = status["journal"]?["open"]
+        let journal = ["open", "unverified_open"].map { status["journal"]?[$0] }
         let halted = ["pushes", "messages"].map { status[$0]?["states"]?["halted"]?.integer ?? 0 }
         return status["sender"]?["state"] == "running" && status["database"]?["up"] == true && halted == [0, 0]
-            && !["unreachable", "refusing", "intercepted"].contains(kakao) && journal != false
+            && !["unreachable", "refusing", "intercepted"].contains(kakao) && !journal.contains(false)
     }
 
     /// The rows of the sender.
-    static func sender(_ sender: JSONValue) -> [[String]] {
-        var rows = [["sender", sender.printable("state")]]
+    ///
+    /// - Parameter database: The state of the database, without which nothing is sent; `nil` in an answer that has none.
+    static func sender(_ sender: JSONValue, _ database: JSONValue? = nil) -> [[String]] {
+        var state = sender.printable("state")
+        if database?["up"] == false { state += "; nothing is sent: PostgreSQL \(self.state(of: database))" }
+        var rows = [["sender", state]]
         for (title, name) in [
             ("reason", "reason"), ("remedy", "remedy"), ("since", "stopped_at"), ("by", "stopped_by"),
         ] {
@@ -89,17 +94,13 @@ enum ShownStatus {
             parts.append("the oldest for \(Text.duration(seconds: seconds(journal["oldest_seconds"])))")
         }
         if rejected > 0 { parts.append("\(Text.grouped(rejected)) rejected") }
+        if journal["unverified_open"] == false { parts.append("unverified/ closed: account events may be lost") }
         return [["journal", parts.joined(separator: ", ")]]
     }
 
     private static func database(_ database: JSONValue?) -> [[String]] {
         let waiting = database?["waiting"]?.integer ?? 0
-        let state =
-            switch database?["state"]?.string {
-            case "read_only": "is read-only"
-            case "not_committing": "does not commit"
-            default: database?["up"] == true ? "up" : "does not respond"
-            }
+        let state = state(of: database)
         let waits = (database?["waits"]?.array ?? []).map { wait in
             let sessions = wait["sessions"]?.integer ?? 0
             let time = Text.duration(seconds: seconds(wait["seconds"]))
@@ -110,6 +111,14 @@ enum ShownStatus {
         }
         return [["PostgreSQL", waiting > 0 ? "\(state), \(Text.grouped(waiting)) statements wait" : state]] + waits
             + replica(database?["replica"])
+    }
+
+    private static func state(of database: JSONValue?) -> String {
+        switch database?["state"]?.string {
+        case "read_only": "is read-only"
+        case "not_committing": "does not commit"
+        default: database?["up"] == true ? "up" : "does not respond"
+        }
     }
 
     private static func replica(_ replica: JSONValue?) -> [[String]] {

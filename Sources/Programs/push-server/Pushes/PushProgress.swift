@@ -38,11 +38,13 @@ struct PushProgress {
     let users: PushCounts
     /// The rate in users per second; `nil` if it is unknown.
     let rate: Double?
+    /// Why nothing is sent at present; `nil` if something is, or if the state says it.
+    var standstill: String?
 
     /// The line for a log: `sending 45% 4,500/10,000 users, 3 failed, 900/s, 7 s left`.
     var line: String {
         ([[state.rawValue, percentText, usersText].compactMap(\.self).joined(separator: " ")]
-            + [troubleText, rateText, timeLeftText].compactMap(\.self))
+            + [standstill, troubleText, rateText, timeLeftText].compactMap(\.self))
             .joined(separator: ", ")
     }
 
@@ -53,7 +55,7 @@ struct PushProgress {
     func line(width: Int) -> String {
         // The bar replaces the word "sending".
         var line = [percentText ?? state.rawValue, usersText].joined(separator: "  ")
-        for text in [troubleText, rateText, timeLeftText].compactMap(\.self) {
+        for text in [standstill, troubleText, rateText, timeLeftText].compactMap(\.self) {
             guard line.count + 2 + text.count <= width else { break }
             line += "  \(text)"
         }
@@ -82,12 +84,12 @@ struct PushProgress {
     }
 
     private var rateText: String? {
-        guard state == .sending || state == .preparing else { return nil }
+        guard standstill == nil, state == .sending || state == .preparing else { return nil }
         return rate.map(Text.rate)
     }
 
     private var timeLeftText: String? {
-        guard state == .sending, let rate, rate > 0, users.pending > 0 else { return nil }
+        guard standstill == nil, state == .sending, let rate, rate > 0, users.pending > 0 else { return nil }
         return "\(Text.duration(seconds: Double(users.pending) / rate)) left"
     }
 }

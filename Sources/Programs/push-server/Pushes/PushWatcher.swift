@@ -2,6 +2,7 @@ import ArgumentParser
 import Endpoints
 import EventLoop
 import FoundationEssentials
+import JSON
 import Pushes
 import UnixSignals
 
@@ -47,7 +48,7 @@ struct PushWatcher {
             return try await group.next()
         }
         switch ending {
-        case .push(let push): try report(push)
+        case .push(let push): try await report(push)
         case .interrupted, nil, .some(nil):
             if Terminal.isOutput { Terminal.writeLine("") }
             Terminal.writeError("Stopped watching. The push continues: push-server pushes watch \(idText)")
@@ -58,25 +59,33 @@ struct PushWatcher {
     /// Shows the progress and returns the push once it has ended, or is paused or halted.
     func follow() async throws -> ShownPush {
         let isTerminal = Terminal.isOutput
+        let times = (try? await server.times()) ?? .utc
         var meter = RateMeter()
-        var last: ShownPush?
+        var last: (push: ShownPush, standstill: String?)?
         // Counted from the first failure, since this process may have been stopped, or the machine suspended, before it.
         var awaySince: ContinuousClock.Instant?
         while true {
             do {
                 let ended = try await server.events("/v1/pushes/\(idText)/events") { json -> ShownPush? in
-                    guard let push = try json.map({ try ShownPush($0) }) ?? last else { return nil }
+                    guard let push = try json.map({ try ShownPush($0) }) ?? last?.push else { return nil }
                     let now = ContinuousClock.now
                     awaySince = nil
-                    if last == nil { push.warnings.forEach(Terminal.writeError) }
+                    if last == nil {
+                        for warning in push.warnings { Terminal.writeError(times.shown(in: warning)) }
+                    }
                     meter.add(push.finishedUsers, at: now)
-                    let progress = PushProgress(state: push.state, users: push.users, rate: meter.perSecond)
+                    var progress = PushProgress(state: push.state, users: push.users, rate: meter.perSecond)
+                    progress.standstill = push.standstill(times, now: Date())
+                    // Asked at first, and whenever the server has had nothing new for some time.
+                    if progress.standstill == nil, push.isBeingSent, last == nil || json == nil {
+                        progress.standstill = await senderStandstill()
+                    }
                     if isTerminal {
                         Terminal.redraw(progress.line(width: Terminal.columns - 1))
-                    } else if push != last {
+                    } else if last.map({ $0 != (push, progress.standstill) }) ?? true {
                         Terminal.writeLine(progress.line)
                     }
-                    last = push
+                    last = (push, progress.standstill)
                     let isOver = push.state.isFinal || push.state == .paused || push.state == .halted
                     return isOver ? push : nil
                 }
@@ -101,23 +110,70 @@ struct PushWatcher {
         }
     }
 
-    private func report(_ push: ShownPush) throws {
+    /// Returns that the sender does not send; `nil` if it does, or if that is unknown.
+    private func senderStandstill() async -> String? {
+        guard let sender = try? await server.get("/v1/status")["sender"], let state = sender["state"]?.string,
+            state != "running"
+        else { return nil }
+        return "the sender is \(Text.printable(state)): push-server status"
+    }
+
+    private func report(_ push: ShownPush) async throws {
         let reason = push.reason.map { ": \($0.hasSuffix(".") ? $0.dropLast() : $0[...])" } ?? ""
         switch push.state {
         case .proposed, .scheduled, .preparing, .sending:
             break
         case .done:
-            if push.users.failed > 0 {
-                Terminal.writeError("To retry the failed batches: push-server pushes retry \(idText)")
+            await reportFailure(of: push)
+            if push.users.uncertain > 0 {
+                Terminal.writeError(
+                    """
+                    \(Text.users(push.users.uncertain)) may or may not have been reached. To send to them again, possibly a second time: \
+                    push-server pushes retry \(idText) --uncertain
+                    """
+                )
             }
+            await reportLeftOut(of: push)
         case .canceled, .expired:
             Terminal.writeError("The push is \(push.state.rawValue)\(reason).")
             throw ExitCode.failure
         case .paused, .halted:
+            // The reason of a push that has grown says what to do.
             let advice =
-                push.awaitsApproval ? push.approvalAdvice : "To resume it: push-server pushes resume \(idText)"
-            Terminal.writeError("The push is \(push.state.rawValue)\(reason). \(advice)")
+                push.awaitsApproval
+                ? "\n  push-server pushes approve \(idText)\n  push-server pushes cancel \(idText)"
+                : " To resume it: push-server pushes resume \(idText)"
+            Terminal.writeError("The push is \(push.state.rawValue)\(reason).\(advice)")
             throw ExitCode(2)
+        }
+    }
+
+    /// Prints why batches of a push that is done have failed, and what to do.
+    private func reportFailure(of push: ShownPush) async {
+        guard push.users.failed > 0 else { return }
+        // The push is done, whether or not the server says why.
+        let failure = try? await server.failure(of: push)
+        if let failure { Terminal.writeError("Kakao's answer to the first failed batch: \(failure.answer)") }
+        Terminal.writeError(
+            failure?.isFinal == true
+                ? "Kakao rejects this message, or these users: a retry would fail too."
+                : "To retry the failed batches: push-server pushes retry \(idText)"
+        )
+    }
+
+    /// Prints how many users of a push that is done were left out, and why, if it had no users to send to or went to testers.
+    private func reportLeftOut(of push: ShownPush) async {
+        let isEmpty = push.users.total == push.users.skipped
+        guard isEmpty || push.toTesters else { return }
+        // The push does not keep these numbers. A copy would leave out the same users, if nothing has changed since.
+        let copy = try? await server.post("/v1/pushes/\(idText)/copy", ["dry_run": true])
+        let leftOut = copy.map(DryRun.leftOut) ?? []
+        if isEmpty { Terminal.writeError("The push was sent to nobody.") }
+        if !leftOut.isEmpty {
+            Terminal.writeError("Left out: \(leftOut.joined(separator: ", ")).")
+        } else if isEmpty {
+            let known = DryRun.reasons.map(\.text).joined(separator: ", ")
+            Terminal.writeError(copy == nil ? "It leaves out users \(known)." : "Its audience has no users.")
         }
     }
 }

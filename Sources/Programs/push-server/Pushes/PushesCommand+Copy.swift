@@ -1,4 +1,5 @@
 import ArgumentParser
+import Endpoints
 import FoundationEssentials
 import JSON
 import Pushes
@@ -49,28 +50,53 @@ extension PushesCommand {
             var request = JSONObject()
             request["name"] = name.map { .string($0) }
             request["kind"] = kind.map { .string($0.rawValue) }
-            request["send_at"] = try await server.time(at).map { .string($0) }
-            request["expires_at"] = try await server.time(expires).map { .string($0) }
+            request["send_at"] = try await server.time(at, of: "--at").map { .string($0) }
+            request["expires_at"] = try await server.time(expires, of: "--expires").map { .string($0) }
             func copy(dryRun: Bool) async throws -> JSONValue {
                 var body = request
                 if dryRun { body["dry_run"] = true }
                 let timeout = ServerClient.longTimeout
                 return try await server.create("\(push.path)/copy", body, idempotencyKey: key, timeout: timeout)
             }
-            guard !dryRun else {
-                return try await DryRun.write(try await copy(dryRun: true), of: request, server)
-            }
-            if confirmation.asks {
-                try await Send.confirm(request, try await copy(dryRun: true), server)
-            }
             let answer: JSONValue
             do {
+                guard !dryRun else {
+                    return try await DryRun.write(try await copy(dryRun: true), of: request, server)
+                }
+                if confirmation.asks {
+                    let result = try await copy(dryRun: true)
+                    try await Send.confirm(try await completed(request, server), result, server)
+                }
                 answer = try await copy(dryRun: false)
+            } catch let failure as CallFailure where failure.problem == "not-copyable" {
+                throw try await explained(failure, server)
             } catch {
-                IdempotencyOptions.adviseRetry(after: error, key: key)
+                if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
                 throw error
             }
             try await Send.report(ShownPush(answer), watching: watch, server)
+        }
+
+        /// Returns the body of the request with what the copy takes over from the push, if the key may read pushes.
+        private func completed(_ request: JSONObject, _ server: ServerClient) async throws -> JSONObject {
+            guard let original = try await push.read(server) else { return request }
+            var completed = request
+            for name in ["name", "audience", "to_testers", "except"] where completed[name] == nil {
+                completed[name] = original[name]
+            }
+            return completed
+        }
+
+        /// Returns why the push cannot be copied, in the words of the command.
+        private func explained(_ failure: CallFailure, _ server: ServerClient) async throws -> any Error {
+            let name = try await push.read(server)?["audience"]?["audience"]?.string
+            guard let file = name.flatMap(FileAudienceName.init) else { return failure }
+            return CommandFailure(
+                """
+                The push cannot be copied: its users were \(file.description), which the server has not kept. Send it with the file \
+                again: push-server pushes send --users-file. Its message is in push-server pushes show \(push.id.lowercased) --json.
+                """
+            )
         }
     }
 }

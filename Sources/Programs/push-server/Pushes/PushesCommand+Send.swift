@@ -33,12 +33,7 @@ extension PushesCommand {
         @Option(help: "The kind of push. The law has rules for advertising: see docs/korea.md.")
         var kind: PushKind?
 
-        @Option(
-            help: """
-                The time to send the push, such as "2026-12-01 09:00" in the server's pushes.time_zone, or 2026-11-21T08:15:30Z. \
-                (default: now)
-                """
-        )
+        @Option(help: "The time to send the push: \(LocalTime.forms). (default: now)")
         var at: String?
 
         @Option(help: "The time when unsent batches expire, in the same forms. (default: never)")
@@ -75,11 +70,14 @@ extension PushesCommand {
             let message = try Self.readMessage(message)
             let key = idempotency.key()
             let (audience, upload) = try recipients.audience(idempotencyKey: key)
+            let times = Times(
+                sendAt: try await server.time(at, of: "--at"),
+                expiresAt: try await server.time(expires, of: "--expires")
+            )
+            let push = request(message, to: audience, times)
             if let upload { try await upload.run(on: server) }
-            let (push, answer): (JSONObject, JSONValue)
+            let answer: JSONValue
             do {
-                let times = Times(sendAt: try await server.time(at), expiresAt: try await server.time(expires))
-                push = request(message, to: audience, times)
                 answer = try await send(push, idempotencyKey: key, on: server)
             } catch {
                 await upload?.cleanUp(on: server)
@@ -146,7 +144,7 @@ extension PushesCommand {
         /// Asks the operator whether to send a push.
         ///
         /// - Parameters:
-        ///   - push: The body of the request.
+        ///   - push: The body of the request. Of a copy, it also has what the copy takes over.
         ///   - dryRun: The result of its dry run.
         /// - Throws: `ExitCode` if the operator declines.
         static func confirm(_ push: JSONObject, _ dryRun: JSONValue, _ server: ServerClient) async throws {
@@ -161,10 +159,7 @@ extension PushesCommand {
             Terminal.writeLine(push.id)
             if push.awaitsApproval { Terminal.writeError(push.approvalAdvice) }
             try await server.reportWaiting(of: push)
-            guard watching, let id = UUID(uuidString: push.id) else {
-                push.warnings.forEach(Terminal.writeError)
-                return
-            }
+            guard watching, let id = UUID(uuidString: push.id) else { return try await server.reportWarnings(of: push) }
             try await PushWatcher(server: server, id: id, hasAnswered: true).run()
         }
 
@@ -176,7 +171,7 @@ extension PushesCommand {
                 bytes = Array(source.utf8)
             } else {
                 guard let contents = FileContents.read(source) else {
-                    throw CommandFailure(
+                    throw CommandFailure.ofArguments(
                         "\(source) cannot be read. --message must be a file, JSON, or - for standard input."
                     )
                 }
@@ -185,7 +180,7 @@ extension PushesCommand {
             do {
                 return try JSONValue(parsing: bytes)
             } catch {
-                throw CommandFailure("The message is not valid JSON: \(error).")
+                throw CommandFailure.ofArguments("The message is not valid JSON: \(error).")
             }
         }
     }
@@ -265,19 +260,25 @@ struct RecipientOptions: ParsableArguments {
     ///
     /// - Parameter idempotencyKey: The key that an unnamed audience is named after, so that a retried request is
     ///   identical.
-    /// - Throws: ``CommandFailure`` for an unreadable or invalid file of users.
+    /// - Throws: ``CommandFailure`` for an unreadable or invalid file of users, `ValidationError` for an invalid name.
     func audience(idempotencyKey: String) throws -> (PushAudience?, AudienceUpload?) {
         guard !toTesters else { return (nil, nil) }
         if let usersFile {
             guard let bytes = FileContents.read(usersFile) else {
-                throw CommandFailure(
+                throw CommandFailure.ofArguments(
                     "\(usersFile) cannot be read, or exceeds 1 MiB. Upload more users with PUT /v1/audiences/{name}."
                 )
             }
             let file = try UserFile(bytes)
-            if audience == nil, case .few(let ids) = file { return (.users(ids), nil) }
-            let name = try Self.name(audience ?? "push-\(idempotencyKey)")
-            return (.stored(name), AudienceUpload(lines: bytes, name: name.text, isKept: audience != nil))
+            if let audience {
+                return (.stored(try Self.name(audience)), AudienceUpload(lines: bytes, name: audience, isKept: true))
+            }
+            switch file {
+            case .few(let ids): return (.users(ids), nil)
+            case .many(let lines):
+                let name = try Self.name(FileAudienceName(lines: lines).text(idempotencyKey: idempotencyKey))
+                return (.stored(name), AudienceUpload(lines: bytes, name: name.text, isKept: false))
+            }
         }
         if let audience { return (.stored(try Self.name(audience)), nil) }
         if !user.isEmpty { return (.users(user), nil) }
@@ -289,7 +290,7 @@ struct RecipientOptions: ParsableArguments {
     private static func name(_ text: String) throws -> AudienceName {
         guard let name = AudienceName(text) else {
             throw ValidationError(
-                "Invalid audience name \(text). The name must be \(AudienceName.allowed): see --audience."
+                "Invalid audience name \(text). The name must be \(AudienceName.allowed): see --audience and --idempotency-key."
             )
         }
         return name
@@ -318,7 +319,7 @@ struct AudienceUpload {
     func run(on server: ServerClient) async throws {
         let audience = try await server.put(path, lines: lines)
         let count = Text.grouped(audience["users"]?.integer ?? 0)
-        Terminal.writeError("Uploaded \(count) users as the audience \(name).")
+        Terminal.writeError("Uploaded \(count) users\(isKept ? " as the audience \(name)" : "").")
     }
 
     func cleanUp(on server: ServerClient) async {
@@ -333,23 +334,52 @@ struct AudienceUpload {
 
 /// The result of a dry run as text. Pure.
 enum DryRun {
-    /// Returns the rows that say what is to be sent, and when.
+    /// Returns the rows that say what is to be sent, to whom, and when.
     ///
     /// - Parameters:
     ///   - push: The body of the request.
     ///   - json: The server's response.
     static func summary(of push: JSONObject, _ json: JSONValue, _ times: ShownTimes, now: Date) -> [[String]] {
-        ShownPhones.rows(json) + ShownPhones.warnings(json)
-            + [["kind", kind(json)], ["time", time(of: push, json, times, now)]]
+        var rows: [[String]] = []
+        if let name = push["name"]?.string { rows.append(["name", Text.printable(name)]) }
+        if push["to_testers"]?.bool == true {
+            rows.append(["audience", "the testers"])
+        } else if let audience = push["audience"] {
+            rows.append(["audience", ShownPush.audience(audience)])
+        }
+        if let exclusion = push["except"], !exclusion.isNull {
+            rows.append(["except", Text.printable(exclusion.description)])
+        }
+        rows += ShownPhones.rows(json) + ShownPhones.warnings(json)
+        rows += [["kind", kind(json)], ["time", time(of: push, json, times, now)]]
+        if let expiresAt = push["expires_at"]?.string.flatMap({ Date(rfc3339: $0) }) {
+            rows.append(["expires", times.full(expiresAt)])
+        }
+        return rows
     }
 
     private static func kind(_ json: JSONValue) -> String { json.printable("kind", orElse: "not given") }
 
     private static func time(of push: JSONObject, _ json: JSONValue, _ times: ShownTimes, _ now: Date) -> String {
         let needsApproval = json["needs_approval"]?.bool == true
-        return SendingTime(sendAt: push["send_at"], waitsUntil: json["waits_until"], needsApproval: needsApproval)
+        return SendingTime(.object(push), waitsUntil: json["waits_until"], needsApproval: needsApproval)
             .text(times, now: now)
     }
+
+    /// Returns the numbers of users whom the push would leave out, each with the reason.
+    static func leftOut(_ json: JSONValue) -> [String] {
+        reasons.compactMap { reason in
+            guard let count = json["users"]?[reason.member]?.integer, count > 0 else { return nil }
+            return "\(Text.users(count)) \(reason.text)"
+        }
+    }
+
+    /// The reasons for which a push leaves users out, each with the member of a dry run that counts them.
+    static let reasons = [
+        (member: "without_consent", text: "without consent to advertising (pushes.advertising_tag)"),
+        (member: "skipped", text: "without a device here that the message addresses"),
+        (member: "excluded", text: "whom except names"),
+    ]
 
     /// Prints the result.
     ///
@@ -367,15 +397,25 @@ enum DryRun {
     ///   - server: The server's address, which names the app if nothing else does.
     static func question(_ json: JSONValue, server: String) -> String {
         let count = (json["users"]?["total"]?.integer ?? 0) - (json["users"]?["skipped"]?.integer ?? 0)
-        let users = count == 1 ? "1 user" : "\(Text.grouped(count)) users"
-        let app = json["app"]?["name"]?.string ?? json["app"]?["id"]?.integer.map { "app \($0)" }
         let approval =
             json["needs_approval"]?.bool == true ? " The push will wait for an approval with another key." : ""
-        return "\(test(json))\(approval) Send to \(users) of \(Text.printable(app ?? "the app at \(server)"))?"
+        return "\(test(json))\(approval) Send to \(Text.users(count)) of \(app(json, server: server))?"
+    }
+
+    /// Returns the name of the app whose users are reached.
+    ///
+    /// - Parameters:
+    ///   - json: A dry run or a push.
+    ///   - server: The server's address, which names the app if nothing else does.
+    static func app(_ json: JSONValue, server: String) -> String {
+        let app = json["app"]?["name"]?.string ?? json["app"]?["id"]?.integer.map { "app \($0)" }
+        return Text.printable(app ?? "the app at \(server)")
     }
 
     /// Returns a sentence about the last test of the message.
-    private static func test(_ json: JSONValue) -> String {
+    ///
+    /// - Parameter json: A dry run or a push.
+    static func test(_ json: JSONValue) -> String {
         json["last_tested_at"]?.string.map { "The message was last sent to testers at \(Text.printable($0))." }
             ?? "The message was not sent to testers."
     }

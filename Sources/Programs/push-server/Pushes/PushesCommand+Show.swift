@@ -28,17 +28,17 @@ extension PushesCommand {
         @Option(help: "List only pushes that the operator key with this name created.")
         var createdBy: String?
 
-        @Option(help: "List only pushes created since this time, such as 2026-11-21T08:15:30Z.")
+        @Option(help: "List only pushes created since this time: \(LocalTime.forms).")
         var since: String?
 
-        @Option(help: "List only pushes created before this time.")
+        @Option(help: "List only pushes created before this time, in the same forms.")
         var until: String?
 
         func run(on server: ServerClient) async throws {
             let filters: [ServerClient.Filter] = [
                 ("state", state?.rawValue), ("unfinished", unfinished ? "true" : nil), ("name", name),
-                ("created_by", createdBy), ("since", try await server.time(since)),
-                ("until", try await server.time(until)),
+                ("created_by", createdBy), ("since", try await server.time(since, of: "--since")),
+                ("until", try await server.time(until, of: "--until")),
             ]
             try await list.write(
                 "/v1/pushes",
@@ -71,7 +71,9 @@ extension PushesCommand {
             }
         }
 
-        static let configuration = CommandConfiguration(abstract: "Show a push and, on request, its batches.")
+        static let configuration = CommandConfiguration(
+            abstract: "Show a push, why its first failed batch failed and, on request, its batches."
+        )
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
@@ -88,7 +90,10 @@ extension PushesCommand {
                 if json {
                     Terminal.writeLine(answer.description)
                 } else {
-                    try await server.writeTable(answer) { try ShownPush($0).details($0) }
+                    let failure = try await server.failure(of: ShownPush(answer))
+                    try await server.writeTable(answer) { shown in
+                        try ShownPush(shown).details(shown) + (failure.map { [["failure", $0.answer]] } ?? [])
+                    }
                 }
             }
             guard let batches else { return }

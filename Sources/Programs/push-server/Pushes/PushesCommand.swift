@@ -59,12 +59,18 @@ struct PushesCommand: AsyncParsableCommand {
                 let times = try await server.timesOfQuestion()
                 let shown = times.shown(answer)
                 let push = try ShownPush(shown)
+                if let approvedBy = push.approvedBy, !push.awaitsApproval, push.state != .canceled {
+                    Terminal.writeLine(push.state.rawValue)
+                    let approval = "The push was approved by \(approvedBy) at \(shown.printable("approved_at"))."
+                    return Terminal.writeError("Nothing was done. \(approval)")
+                }
+                try push.check(.approve)
                 for line in Text.table(push.details(shown)) { Terminal.writeError(line) }
-                let question = push.approvalQuestion(answer, times, now: Date())
+                let question = push.approvalQuestion(answer, times, server: server.url, now: Date())
                 try Terminal.confirm(question, orPrint: "Nothing was done.")
             }
             let approved = try await push.control("approve", server)
-            if !confirmation.asks { approved.warnings.forEach(Terminal.writeError) }
+            if !confirmation.asks { try await server.reportWarnings(of: approved) }
         }
     }
 
@@ -159,6 +165,10 @@ struct PushesCommand: AsyncParsableCommand {
 
         func run(on server: ServerClient) async throws {
             if confirmation.asks {
+                let shown = try await push.read(server).map { try ShownPush($0) }
+                guard shown?.state != .canceled else { return Terminal.writeLine(PushState.canceled.rawValue) }
+                try shown?.check(.cancel)
+                try await push.show(server)
                 try Terminal.confirm("Cancel this push for good?", orPrint: "Nothing was done.")
             }
             try await push.control("cancel", server)
@@ -181,13 +191,24 @@ struct PushesCommand: AsyncParsableCommand {
         }
 
         func run(on server: ServerClient) async throws {
-            if uncertain, confirmation.asks {
-                try Terminal.confirm(
-                    "Send again to the users of uncertain batches, who may receive the push twice?",
-                    orPrint: "Nothing was sent."
-                )
-            }
+            if uncertain, confirmation.asks { try await ask(server) }
             try await push.control("retry", server, uncertain ? ["uncertain": true] : nil)
+        }
+
+        private func ask(_ server: ServerClient) async throws {
+            let shown = try await push.read(server).map { try ShownPush($0) }
+            var users = "the users of uncertain batches"
+            if let shown {
+                try shown.check(.retry)
+                guard shown.users.uncertain > 0 else {
+                    throw CommandFailure("No batch of the push is uncertain: retry failed ones without --uncertain.")
+                }
+                try await push.show(server)
+                let failed = shown.users.failed > 0 ? " and \(Text.users(shown.users.failed)) of failed batches" : ""
+                users = "\(Text.users(shown.users.uncertain)) of uncertain batches\(failed)"
+            }
+            let question = "Send again to \(users)? Those of uncertain batches may receive the push twice."
+            try Terminal.confirm(question, orPrint: "Nothing was sent.")
         }
     }
 }
@@ -198,6 +219,22 @@ struct PushArgument: ParsableArguments {
     var id: UUID
 
     var path: String { "/v1/pushes/\(id.lowercased)" }
+
+    /// Returns the server's JSON of the push; `nil` if the key may control pushes, and not read them.
+    func read(_ server: ServerClient) async throws -> JSONValue? {
+        do {
+            return try await server.get(path)
+        } catch let failure as CallFailure where failure.problem == "missing-scope" {
+            return nil
+        }
+    }
+
+    /// Shows the operator who is asked which push it is, if the key may read it.
+    func show(_ server: ServerClient) async throws {
+        guard let answer = try await read(server) else { return }
+        let shown = try await server.timesOfQuestion().shown(answer)
+        for line in Text.table(try ShownPush(shown).summary(shown)) { Terminal.writeError(line) }
+    }
 
     /// Performs an operation on the push, prints its new state, and returns the push.
     ///

@@ -10,12 +10,14 @@ enum ShownPhones {
         let phones = json["phones"]?.array ?? []
         let isKnown = phones.contains { $0["title"]?.isNull == false || $0["text"]?.isNull == false }
         let message = isKnown ? [] : json.printableRows(["first_words"])
-        return message
-            + phones.flatMap { phone in
-                let texts = ["title", "subtitle", "text"].flatMap { lines(of: phone[$0]) }
-                let links = (phone["links"]?.array ?? []).map { "\($0.printable("url")) (\($0.printable("path")))" }
-                return named(name(of: phone), [presenter(of: phone)].compactMap(\.self) + texts + links)
-            }
+        let rows = phones.flatMap { phone in
+            let texts = Self.texts.flatMap { lines(of: phone[$0]) }
+            let links = (phone["links"]?.array ?? []).map { "\($0.printable("url")) (\($0.printable("path")))" }
+            return named(name(of: phone), [presenter(of: phone)].compactMap(\.self) + texts + links)
+        }
+        let isCut = phones.contains { phone in Self.texts.contains { phone[$0]?["visible"]?.string != nil } }
+        let legend = [["", "(what is in […] can be read only after the notification is opened)"]]
+        return message + rows + (isCut ? legend : [])
     }
 
     /// Returns a row for each warning.
@@ -43,6 +45,8 @@ enum ShownPhones {
         default: nil
         }
     }
+
+    private static let texts = ["title", "subtitle", "text"]
 
     /// Returns the lines of a text. What is visible only after the notification is opened stands in brackets.
     private static func lines(of text: JSONValue?) -> [String] {

@@ -1,3 +1,4 @@
+import Endpoints
 import FoundationEssentials
 import JSON
 import Pushes
@@ -18,9 +19,17 @@ struct ShownPush: Equatable {
     /// `advertising` or `informational`; `nil` if the request did not say.
     let kind: String?
     let createdAt: String
+    let createdBy: String?
+    let approvedBy: String?
+    /// The users, as counted when it was created.
+    let countedUsers: Int64?
+    let toTesters: Bool
     let sendAt: String?
+    let expiresAt: String?
     /// When the hours for advertising begin that it waits for.
     let waitsUntil: String?
+    /// The pushes that it waits for, since it leaves their users out.
+    let waitsFor: [String]
     /// The beginning of what a phone shows.
     let firstWords: String
     /// The first digits of the message's SHA-256, enough to see which pushes have the same message.
@@ -44,8 +53,14 @@ struct ShownPush: Equatable {
         awaitsApproval = json["awaits_approval"]?.bool ?? false
         kind = json["kind"]?.string.map(Text.printable)
         createdAt = json.printable("created_at")
+        createdBy = json["created_by"]?.string.map(Text.printable)
+        approvedBy = json["approved_by"]?.string.map(Text.printable)
+        countedUsers = json["counted_users"]?.integer
+        toTesters = json["to_testers"]?.bool ?? false
         sendAt = json["send_at"]?.string.map(Text.printable)
+        expiresAt = json["expires_at"]?.string.map(Text.printable)
         waitsUntil = json["waits_until"]?.string.map(Text.printable)
+        waitsFor = (json["waits_for"]?.array ?? []).compactMap { $0.string.map(Text.printable) }
         firstWords = json.printable("first_words")
         digest = String(json.printable("message_sha256").prefix(8))
         warnings = ShownPhones.warnings(json).map { $0.joined(separator: ": ") }
@@ -71,6 +86,17 @@ struct ShownPush: Equatable {
     /// The users whose outcome is known.
     var finishedUsers: Int64 { users.sent + users.failed + users.uncertain }
 
+    /// The users to send to, as far as they are known: before the preparation, those that were counted.
+    var knownUsers: Int64 { isUnprepared ? countedUsers ?? 0 : users.total - users.skipped }
+
+    /// Whether none of its users is prepared yet.
+    private var isUnprepared: Bool { users.total == 0 && !state.isFinal }
+
+    /// Checks that the state of the push allows an action, before the operator is asked about it.
+    func check(_ action: PushEvent) throws {
+        if let refusal = state.refusal(of: action, awaitsApproval: awaitsApproval) { throw CommandFailure(refusal) }
+    }
+
     // MARK: Showing
 
     /// Instructions for a push that waits for an approval.
@@ -86,28 +112,63 @@ struct ShownPush: Equatable {
 
     /// The push as a row of that table.
     var row: [String] {
-        [id, state.rawValue, kind ?? "", "\(users.sent)/\(users.total)", createdAt, digest]
+        let total = isUnprepared ? knownUsers : users.total
+        return [id, state.rawValue, kind ?? "", "\(users.sent)/\(total)", createdAt, digest]
     }
 
-    /// The line below its row; `nil` if there is nothing to say.
+    /// The line below its row; `nil` if there is nothing to say. Of a push that waits for an approval, it says who has created it.
     var note: String? {
-        let times = [sendAt.map { "at \($0)" }, waitsUntil.map { "waits until \($0)" }]
-        let words = [name.map { "\"\($0)\"" }] + times + [firstWords.isEmpty ? nil : firstWords]
+        let creator = awaitsApproval ? createdBy.map { "by \($0)" } : nil
+        let times = [
+            sendAt.map { "at \($0)" }, waitsUntil.map { "waits until \($0)" },
+            state.isFinal ? nil : expiresAt.map { "expires at \($0)" },
+        ]
+        // The row has only the users who were sent.
+        let outcomes = [("failed", users.failed), ("uncertain", users.uncertain)].map { outcome, count in
+            count > 0 ? "\(Text.users(count)) \(outcome)" : nil
+        }
+        let words = [name.map { "\"\($0)\"" }, creator] + outcomes + times + [firstWords.isEmpty ? nil : firstWords]
         let line = words.compactMap(\.self).joined(separator: ", ")
         return line.isEmpty ? nil : line
     }
 
     /// Returns the question whether to approve the push.
     ///
-    /// - Parameter json: The JSON of the server that the push was parsed from.
-    func approvalQuestion(_ json: JSONValue, _ times: ShownTimes, now: Date) -> String {
-        let time = SendingTime(sendAt: json["send_at"], waitsUntil: json["waits_until"], needsApproval: false)
-        // A push that has grown is prepared.
-        let count = state == .proposed ? json["counted_users"]?.integer ?? 0 : users.total - users.skipped
+    /// - Parameters:
+    ///   - json: The JSON of the server that the push was parsed from, with times in UTC.
+    ///   - server: The server's address.
+    func approvalQuestion(_ json: JSONValue, _ times: ShownTimes, server: String, now: Date) -> String {
+        let time = SendingTime(json, waitsUntil: json["waits_until"], needsApproval: false)
         return """
-            Kind: \(kind ?? "not given"). Time: \(time.text(times, now: now)). \
-            Approve this push to \(Text.grouped(count)) user\(count == 1 ? "" : "s")?
+            Kind: \(kind ?? "not given"). Time: \(time.text(times, now: now)). \(DryRun.test(times.shown(json))) \
+            Approve this push to \(Text.users(knownUsers)) of \(DryRun.app(json, server: server))?
             """
+    }
+
+    /// Returns the rows that say which push it is, before a question.
+    ///
+    /// - Parameter json: The JSON that the push was parsed from.
+    func summary(_ json: JSONValue) -> [[String]] {
+        let name = name.map { [["name", $0]] } ?? []
+        return name + [["state", state.rawValue]] + ShownPhones.rows(json) + [["users", usersText]]
+    }
+
+    /// Returns why nothing of the push is sent at present; `nil` if something is, or if the state says it.
+    ///
+    /// - Parameters:
+    ///   - times: How times are shown. Those of the push are in UTC.
+    ///   - now: The present time.
+    func standstill(_ times: ShownTimes, now: Date) -> String? {
+        switch state {
+        case .proposed: return awaitsApproval ? "waits for its approval" : nil
+        case .paused, .halted, .done, .canceled, .expired: return nil
+        case .scheduled, .preparing, .sending:
+            if let waitsUntil { return "waits for its hours until \(times.shown(in: waitsUntil))" }
+            if let sendAt, let date = Date(rfc3339: sendAt), date > now {
+                return "begins at \(times.shown(in: sendAt))"
+            }
+            return waitsFor.isEmpty ? nil : "waits for the push \(waitsFor.joined(separator: ", "))"
+        }
     }
 
     /// Returns the rows that `show` prints, one for each property.
@@ -117,31 +178,48 @@ struct ShownPush: Equatable {
         var rows = [["id", id], ["state", state.rawValue]]
         if let name { rows.append(["name", name]) }
         rows.append(["kind", kind ?? "not given"])
-        rows += json.printableRows(["created_by", "approved_by", "stopped_by"])
+        rows += json.printableRows(["created_by"])
+        if let approvedBy {
+            rows.append(["approved_by", awaitsApproval ? "\(approvedBy), before it grew" : approvedBy])
+        }
+        rows += json.printableRows(["stopped_by"])
         if let reason { rows.append(["reason", reason]) }
+        if awaitsApproval { rows.append(["awaits_approval", "true"]) }
         rows.append(["audience", Self.audience(json["audience"])])
-        if json["to_testers"]?.bool == true { rows.append(["to_testers", "true"]) }
-        if let counted = json["counted_users"]?.integer { rows.append(["counted_users", String(counted)]) }
+        if toTesters { rows.append(["to_testers", "true"]) }
         if let exclusion = json["except"]?.object {
             rows.append(["except", Text.printable(JSONValue.object(exclusion).description)])
         }
-        for push in json["waits_for"]?.array ?? [] { rows.append(["waits_for", Text.printable(push.string ?? "")]) }
+        for push in waitsFor { rows.append(["waits_for", push]) }
         rows += json.printableRows([
             "delivery", "send_at", "waits_until", "expires_at", "created_at", "approved_at", "started_at",
             "finished_at", "estimated_end", "last_tested_at",
         ])
         if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
-        rows.append(["users", Self.list(users)])
+        rows.append(["users", usersText])
         rows.append(["batches", Self.list(batches)])
         rows += json.printableRows(["message_sha256"])
         rows += ShownPhones.rows(json) + ShownPhones.warnings(json)
         return rows
     }
 
-    /// Returns the audience in one line: the number of users if there are more than ten ids, else the JSON.
-    private static func audience(_ json: JSONValue?) -> String {
-        if let ids = json?["uuids"]?.array, ids.count > 10 { return "\(ids.count) users" }
+    /// Returns the audience in one line: the number of users if there are more than ten ids, what was uploaded for this push only, else
+    /// the JSON.
+    ///
+    /// - Parameter json: The audience of a push or of its request.
+    static func audience(_ json: JSONValue?) -> String {
+        if let ids = json?["uuids"]?.array, ids.count > 10 {
+            return Text.users(json?["uuids_total"]?.integer ?? Int64(ids.count))
+        }
+        if let file = json?["audience"]?.string.flatMap(FileAudienceName.init) { return file.description }
         return Text.printable(json?.description ?? "")
+    }
+
+    /// Its users by outcome or, before the preparation, those that were counted.
+    private var usersText: String {
+        let counted = countedUsers.map { "\($0) counted when it was created" }
+        let prepared = isUnprepared ? "none prepared yet" : Self.list(users)
+        return [counted, prepared].compactMap(\.self).joined(separator: ", ")
     }
 
     private static func list(_ counts: PushCounts) -> String {

@@ -22,12 +22,12 @@ struct UsersCommand: AsyncParsableCommand {
         @Argument(help: "The user.", transform: UserArgument.parse)
         var userID: Int64
 
-        @Option(help: "List only pushes created since this time, such as 2026-11-21T08:15:30Z.")
+        @Option(help: "List only pushes created since this time: \(LocalTime.forms).")
         var since: String?
 
         func run(on server: ServerClient) async throws {
             let path = "/v1/users/\(userID)/pushes"
-            let filters = [("since", try await server.time(since))]
+            let filters = [("since", try await server.time(since, of: "--since"))]
             try await list.write(path, filters, of: server, head: ShownPushUser.head, row: ShownPushUser.row)
         }
     }

@@ -7,7 +7,7 @@ package enum OperatorRole: String, CaseIterable, Sendable {
     case marketing
     /// Looks up single users, and repairs or removes their devices.
     case support
-    /// Observes everything, and stops and starts it.
+    /// Observes what is sent and received, and stops and starts it.
     case onCall = "on-call"
     /// Approves the pushes of others.
     case approver

@@ -22,6 +22,8 @@ package final class KakaoAvailability: Sendable {
         case halted
         /// An operator has stopped pushes and KakaoTalk messages (``SenderControl``).
         case stopped
+        /// Whether an operator has stopped them is unknown, because PostgreSQL does not respond.
+        case unknown
     }
 
     /// Whether Kakao responds, as far as is known.
@@ -48,6 +50,7 @@ package final class KakaoAvailability: Sendable {
     private struct Calls: Sendable {
         var last: LastCall?
         var recent = RecentCalls()
+        var streak = FailureStreak()
         var lastForeign: ForeignResponse?
         /// The calls that Kakao has answered since ``drainAnsweredCalls()``.
         var answered: Int64 = 0
@@ -62,6 +65,7 @@ package final class KakaoAvailability: Sendable {
     private let observers = Locked<[@Sendable () -> Void]>([])
     private let quotaWaitEnd = Locked(MonotonicTime.now)
     private let lines: [KakaoCircuit: Lines]
+    private let unavailable, availableAgain: RepeatedLine
 
     /// The log lines about a circuit, which may change with each call.
     private struct Lines {
@@ -75,6 +79,8 @@ package final class KakaoAvailability: Sendable {
     }
 
     package init(logger: Logger) {
+        unavailable = RepeatedLine(logger, .warning)
+        availableAgain = RepeatedLine(logger, .notice)
         lines = Dictionary(uniqueKeysWithValues: KakaoCircuit.allCases.map { ($0, Lines(logger)) })
     }
 
@@ -184,7 +190,7 @@ package final class KakaoAvailability: Sendable {
         // A call that this server cancelled says nothing about Kakao.
         guard outcome != .givenUp else { return }
         let milliseconds = EventLoop.milliseconds()
-        calls.withLock { calls in
+        let change = calls.withLock { calls in
             calls.last = LastCall(
                 at: now,
                 isAnswered: isAnswered,
@@ -197,6 +203,20 @@ package final class KakaoAvailability: Sendable {
                 calls.answered += 1
             }
             calls.recent.add(call.duration, hasFailed: outcome != .ok && outcome != .refused, at: milliseconds)
+            return calls.streak.add(hasFailed: outcome.isOutage, at: milliseconds)
+        }
+        if let change { write(change, of: call) }
+    }
+
+    private func write(_ change: FailureStreak.Change, of call: KakaoCallReport) {
+        switch change {
+        case .began(let calls):
+            let error = call.error.map(String.init(describing:)) ?? ""
+            unavailable.write(
+                "Kakao unavailable: all calls fail",
+                ["failed": "\(calls)", "api": "\(call.name)", "kakao": "\(error)"]
+            )
+        case .ended(let calls): availableAgain.write("Kakao available again", ["failed": "\(calls)"])
         }
     }
 

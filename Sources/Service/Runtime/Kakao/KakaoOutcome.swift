@@ -22,6 +22,14 @@ package enum KakaoOutcome: String, CaseIterable, Sendable {
     /// The call failed in this server: it was canceled, came too late for a connection, or the server was overloaded or stopping.
     case givenUp = "given_up"
 
+    /// Whether Kakao failed, or could not be reached: it said nothing about the request, the key or a quota.
+    var isOutage: Bool {
+        switch self {
+        case .retry, .timeout, .unreachable, .badAnswer: true
+        case .ok, .wait, .halt, .refused, .givenUp: false
+        }
+    }
+
     init(_ error: KakaoError?) {
         guard let error else {
             self = .ok

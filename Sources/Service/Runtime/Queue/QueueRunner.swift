@@ -157,7 +157,10 @@ package actor QueueRunner<Work: QueueWork>: Service {
     }
 
     private func maintain() async throws {
-        if try await queue.reclaimExpired() { schedule.reclaimed() }
+        if let reclaimed = try await queue.reclaimExpired() {
+            work.reclaimed(reclaimed)
+            schedule.reclaimed()
+        }
         if queue.needsReconciliation { try await reconcile() }
     }
 

@@ -52,6 +52,9 @@ package protocol QueueWork: Sendable {
     /// Called once a result is stored.
     func recorded(_ result: QueueResult<Claim, Outcome>)
 
+    /// Called once the work of servers that have stopped is reclaimed.
+    func reclaimed(_ work: ReclaimedWork)
+
     /// Stores again what this server has done, where PostgreSQL has lost that.
     ///
     /// - Parameter report: Records how many results are missing.
@@ -66,6 +69,7 @@ extension QueueWork {
         for result in results { try await record(result) }
     }
     package func recorded(_ result: QueueResult<Claim, Outcome>) {}
+    package func reclaimed(_ work: ReclaimedWork) {}
 }
 
 /// What became of a claim.

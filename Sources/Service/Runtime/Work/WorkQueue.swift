@@ -1,3 +1,4 @@
+import Endpoints
 package import EventLoop
 package import FoundationEssentials
 package import Logging
@@ -208,26 +209,31 @@ package final class WorkQueue {
 
     /// Reclaims the work of expired leases of other servers, if it is time.
     ///
-    /// - Returns: Whether there were such leases. Even without work, their server may have stopped between its last
+    /// - Returns: Their work; `nil` if there were no such leases. Even without work, their server may have stopped between its last
     ///   result and what follows from it.
-    package func reclaimExpired() async throws -> Bool {
-        guard loop.now >= nextReclaim else { return false }
+    package func reclaimExpired() async throws -> ReclaimedWork? {
+        guard loop.now >= nextReclaim else { return nil }
         nextReclaim = loop.now + intervals.reclaim.wholeMilliseconds
-        guard let lease, lease.mayReclaim(at: EventLoop.milliseconds()) else { return false }
-        let (leases, items, isPresumed) = try await store.reclaim(except: lease.id)
+        guard let lease, lease.mayReclaim(at: EventLoop.milliseconds()) else { return nil }
+        let (leases, work, isPresumed) = try await store.reclaim(except: lease.id)
         if isPresumed {
             logger.warning(
                 "PostgreSQL was replaced or restarted, and a server is gone that knew what it had done: unfinished work is presumed done",
                 metadata: ["queue": "\(store.queue)"]
             )
         }
-        if items > 0 {
-            logger.warning(
-                "Work of an expired lease reclaimed",
-                metadata: ["queue": "\(store.queue)", "items": "\(items)"]
-            )
+        if work.items > 0 {
+            var metadata: Logger.Metadata = ["queue": "\(store.queue)", "items": "\(work.items)"]
+            if !work.uncertain.isEmpty { metadata["uncertain"] = "\(Self.text(work.uncertain))" }
+            logger.warning("Work of an expired lease reclaimed", metadata: metadata)
         }
-        return leases > 0
+        return leases > 0 ? work : nil
+    }
+
+    /// Returns the first ten pushes or messages with their numbers of users: `01a2…: 9600, …`.
+    private static func text(_ uncertain: [UUID: Int]) -> String {
+        let owners = uncertain.map { "\($0.key.lowercased): \($0.value)" }.sorted()
+        return (owners.prefix(10) + (owners.count > 10 ? ["..."] : [])).joined(separator: ", ")
     }
 
     /// Whether it is time to reconcile.

@@ -26,8 +26,8 @@ package protocol WorkStore: Sendable {
     /// Returns the leases of open work that have no row.
     func orphanedLeases() async throws -> [UUID]
 
-    /// Makes the open work of deleted leases available again. Returns its amount.
-    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> Int
+    /// Makes the open work of deleted leases available again, or ends it.
+    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> ReclaimedWork
 
     /// Presumes of all work that is still to be done that it was done: PostgreSQL may have lost commits of a server that has not said what
     /// it knows (``LostCommits``).
@@ -35,6 +35,27 @@ package protocol WorkStore: Sendable {
 
     /// Returns whether a claim is stored, or a later one of the same work; `nil` if that cannot be known any more.
     func isStored(_ claim: ClaimFile.Claim) async throws -> Bool?
+}
+
+/// The work of deleted leases that is available again, or has ended.
+package struct ReclaimedWork: Sendable, Equatable {
+    /// The number of rows, such as batches of pushes.
+    package private(set) var items = 0
+    /// The number of users or receivers who are uncertain from now on, by their push or message.
+    package private(set) var uncertain: [UUID: Int] = [:]
+
+    package init(items: Int = 0, uncertain: [UUID: Int] = [:]) {
+        self.items = items
+        self.uncertain = uncertain
+    }
+
+    /// Adds up the rows of pushes or messages.
+    package init(_ rows: [(ownerID: UUID, items: Int64, uncertain: Int64)]) {
+        for row in rows {
+            items += Int(row.items)
+            if row.uncertain > 0 { uncertain[row.ownerID] = Int(row.uncertain) }
+        }
+    }
 }
 
 extension WorkStore {
@@ -83,18 +104,17 @@ extension WorkStore {
     /// Reclaims the work of other servers whose leases have expired, and of leases without a row.
     ///
     /// - Parameter own: The lease of this server.
-    /// - Returns: The number of reclaimed leases, the amount of work, and whether unfinished work is presumed done.
-    func reclaim(except own: UUID) async throws -> (leases: Int, items: Int, isPresumed: Bool) {
+    /// - Returns: The number of reclaimed leases, their work, and whether unfinished work is presumed done.
+    func reclaim(except own: UUID) async throws -> (leases: Int, work: ReclaimedWork, isPresumed: Bool) {
         async let orphaned = orphanedLeases()
         let expired = try await pool.read(FindExpiredLeases(queue: queue, own: own))
         let leases = try await expired + orphaned
-        guard !leases.isEmpty else { return (0, 0, false) }
+        guard !leases.isEmpty else { return (0, ReclaimedWork(), false) }
         return try await pool.withTransaction { transaction in
             let isPresumed = try await transaction.query(DeleteExpiredLeases(leases: leases)).contains(true)
             if isPresumed { try await presumeUnfinished(in: transaction) }
             let deleted = try await transaction.query(FindDeletedLeases(leases: leases))
-            let items = try await reclaim(deleted, in: transaction)
-            return (deleted.count, items, isPresumed)
+            return (deleted.count, try await reclaim(deleted, in: transaction), isPresumed)
         }
     }
 }

@@ -96,6 +96,33 @@ struct RouterTests {
         #expect(nearest == expected)
     }
 
+    @Test("A similar path may have another version, and no word as an id; a few known names are listed instead")
+    func alternatives() throws {
+        var router = Router()
+        let patterns = [
+            "/v1/push/send", "/v1/push/register", "/v1/pushes/{id}", "/v1/pushes/{id}/users", "/v1/user/ids",
+            "/v2/user/me",
+            "/v1/users/{user_id}",
+        ]
+        for pattern in patterns { router.add(.get, pattern, .immediate { _ in .text(pattern) }) }
+        let nearest = { (path: String) in
+            router.nearest(to: path) { name, known in
+                known.first { $0.hasPrefix(name.prefix(3)) && abs($0.count - name.count) <= 2 }
+            }
+        }
+        #expect(nearest("/v1/user/me") == "/v2/user/me")
+        #expect(nearest("/v1/push/foo") == nil)
+        #expect(nearest("/v1/user/1234") == "/v1/users/{user_id}")
+        #expect(nearest("/v1/push/7/users") == "/v1/pushes/{id}/users")
+        let listed = try #require(router.alternatives(to: "/v1/push/foo"))
+        #expect(listed.beginning == "/v1/push" && listed.names == ["register", "send"])
+        for path in ["/v1/foo", "/v1/foo/bar", "/v1/pushes/7", "/", "*"] {
+            #expect(router.alternatives(to: path) == nil, "\(path)")
+        }
+        for number in 0..<8 { router.add(.get, "/v1/push/name-\(number)", .immediate { _ in .text("") }) }
+        #expect(router.alternatives(to: "/v1/push/foo") == nil)
+    }
+
     @Test("The search for a similar path follows few branches, however many patterns there are")
     func boundedSearch() {
         var router = Router()

@@ -81,6 +81,33 @@ import Testing
         }
     }
 
+    @Test(
+        "No warning says that Kakao accepts a message that it rejects",
+        arguments: [
+            (#"{"for_gcm":"Hello"}"#, "no-phone, wrong-type"),
+            (#"{"for_gcm":{"custom_field":"Hello"}}"#, "wrong-type, nothing-shown"),
+            (#"{"for_gcm":{"custom_field":{"a":"\#(String(repeating: "a", count: 4200))"}}}"#, "too-large"),
+        ]
+    )
+    func rejected(message: String, warnings: String) async throws {
+        let header = try #require(HTTPField.Name("X-Warnings"))
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            let answer = try await service.api.post("/v1/push/send", form: ["uuids": "[1]", "push_message": message])
+            #expect(answer.status == 200 && answer.headerFields[header] == warnings)
+            let push = try #require(answer.headerFields[.location])
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(1, failed: 1))
+            let batch = try await service.api.get("\(push)/batches?state=failed").json?["items"]?[0]
+            #expect(batch?["kakao_status"] == 400 && batch?["kakao_code"] == -2, "\(String(describing: batch))")
+            for warning in try await service.api.shown(push)["warnings"]?.array ?? [] {
+                let text = warning["message"]?.string ?? ""
+                #expect(text.contains("rejects the push") || !text.contains("Kakao accepts"), "\(text)")
+                #expect(!text.contains("Kakao does not report"), "\(text)")
+            }
+        }
+    }
+
     @Test("A push in Kakao's format keeps its response, which names the warnings in a header field")
     func header() async throws {
         let header = try #require(HTTPField.Name("X-Warnings"))

@@ -182,11 +182,51 @@ import Testing
                 ["for_apns": ["message": ["title": 1, "body": "a"], "custom_field": "b"]],
                 ["wrong-type for_apns.message.title", "wrong-type for_apns.custom_field"]
             ),
+            (
+                [
+                    "for_apns": [
+                        "message": "a", "badge": "3", "sound": 1, "push_alert": "false", "content-available": true,
+                        "category": 1,
+                    ]
+                ],
+                ["badge", "sound", "push_alert", "content-available", "category"].map { "wrong-type for_apns.\($0)" }
+            ),
+            (
+                [
+                    "for_fcm": [
+                        "custom_field": ["text": "a"], "collapse": 1, "delay_while_idle": 0, "time_to_live": "60",
+                        "dry_run": "true", "priority": true, "return_url": 1,
+                    ]
+                ],
+                ["collapse", "delay_while_idle", "time_to_live", "dry_run", "priority", "return_url"].map {
+                    "wrong-type for_fcm.\($0)"
+                }
+            ),
+            (
+                ["for_apns": ["message": "a", "badge": 3, "sound": "default", "category": .null]], []
+            ),
+            (["for_apns": ["message": ["loc-key": 1]]], ["wrong-type for_apns.message.loc-key"]),
             (["for_fcm": ["notification": "a"]], ["wrong-type for_fcm.notification", "nothing-shown for_fcm"]),
             (["for_fcm": ["notification": ["body": "a"], "dry_run": true]], ["dry-run for_fcm.dry_run"]),
             (["for_fcm": ["notification": ["body": "a"], "push_token": "t"]], ["token-unused for_fcm.push_token"]),
-            (["for_fcm": ["custom_field": ["a": .string(String(repeating: "가", count: 1400))]]], ["too-large for_fcm"]),
+            (
+                ["for_fcm": ["custom_field": ["a": .string(String(repeating: "가", count: 1400))]]],
+                ["too-large for_fcm.custom_field"]
+            ),
+            (
+                [
+                    "for_fcm": [
+                        "notification": ["title_loc_key": .string(String(repeating: "k", count: 4000))],
+                        "custom_field": ["a": .string(String(repeating: "a", count: 100))],
+                    ]
+                ],
+                ["too-large for_fcm"]
+            ),
             (["for_fcm": ["notification": ["body": "(광고) Sale"]]], ["mark-without-kind for_fcm"]),
+            (
+                ["for_apns": ["message": "(광고) Sale"], "for_fcm": ["notification": ["body": "(광고) Sale"]]],
+                ["mark-without-kind for_apns", "mark-without-kind for_fcm"]
+            ),
             (["for_apns": ["message": "a"], "name": 1], ["unknown-member name"]),
         ] as [(JSONObject, [String])]
     )

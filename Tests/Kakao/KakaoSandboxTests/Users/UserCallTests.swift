@@ -299,11 +299,14 @@ import Testing
             let all = try await answer(RetrieveShippingAddresses())
             #expect(all.needsAgreement == false)
             #expect(all.addresses?.map(\.id) == [2, 5, 4, 3, 1])
-            let page = try await answer(RetrieveShippingAddresses(fromUpdatedAt: 0, pageSize: 3)).addresses
+            let page = try await answer(RetrieveShippingAddresses(fromUpdatedAt: "0", pageSize: 3)).addresses
             #expect(page?.map(\.id) == [2, 5, 4])
             let end = try #require(page?.last?.updatedAt)
-            let next = try await answer(RetrieveShippingAddresses(fromUpdatedAt: end, pageSize: 3)).addresses
-            #expect(next?.map(\.id) == [3, 1])
+            // Kakao's SDK for Flutter sends a fraction.
+            for end in ["\(end)", "\(end).123"] {
+                let next = try await answer(RetrieveShippingAddresses(fromUpdatedAt: end, pageSize: 3)).addresses
+                #expect(next?.map(\.id) == [3, 1])
+            }
             #expect(try await answer(RetrieveShippingAddresses(addressID: 3)).addresses?.map(\.id) == [3])
             let fields: KeyValuePairs = [
                 "address_id": "3", "page_size": "3", "target_id_type": "user_id", "target_id": "7",

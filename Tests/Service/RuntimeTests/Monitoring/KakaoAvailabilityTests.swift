@@ -84,6 +84,38 @@ import Testing
         #expect(availability.admits(.messages))
     }
 
+    @Test("Calls that all fail for five seconds are logged once, and so is the first success after them")
+    func streak() {
+        var streak = FailureStreak()
+        func add(_ hasFailed: Bool, _ time: UInt64) -> FailureStreak.Change? {
+            streak.add(hasFailed: hasFailed, at: time)
+        }
+        // Many within a moment are a hiccup, and so are a few over a long time.
+        for _ in 0..<100 { #expect(add(true, 1000) == nil) }
+        #expect(add(false, 2000) == nil)
+        for time: UInt64 in [3000, 5000, 7000, 9000] { #expect(add(true, time) == nil) }
+        #expect(add(true, 9500) == .began(calls: 5))
+        for time: UInt64 in [10_000, 60_000] { #expect(add(true, time) == nil) }
+        #expect(add(false, 61_000) == .ended(calls: 7))
+        #expect(add(false, 62_000) == nil)
+    }
+
+    @Test("An outage of Kakao is in the log, with the last error")
+    func outage() async throws {
+        let log = CollectedLog()
+        let availability = KakaoAvailability(logger: log.logger)
+        let error = KakaoError(kind: .refused(status: 503, code: nil, message: "down"))
+        let start = ContinuousClock.now
+        while log.lines.isEmpty, start.duration(to: .now) < .seconds(30) {
+            availability.record(Self.push(SendPush.name, error))
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        availability.record(Self.push(SendPush.name, nil))
+        #expect(log.lines.map(\.message) == ["Kakao unavailable: all calls fail", "Kakao available again"])
+        #expect(log.lines.map(\.level) == [.warning, .notice])
+        #expect(log.lines.first?.metadata["kakao"]?.contains("503") == true)
+    }
+
     @Test("Calls that fail and succeed by turns write one line of a kind a second")
     func lines() {
         let log = CollectedLog()

@@ -12,7 +12,7 @@ import Testing
     private static func commits(_ database: TestDatabase) -> LostCommits {
         LostCommits(
             pool: database.pool,
-            control: SenderControl(pool: database.pool),
+            control: SenderControl(pool: database.pool, webhooks: WebhookNotice()),
             monitoring: Monitoring(),
             logger: quietLogger
         )
@@ -102,7 +102,7 @@ import Testing
     @Test("A loss while the sender is stopped is added to the reason, once for each server")
     func stopped() async throws {
         try await TestDatabase.with { database in
-            let control = SenderControl(pool: database.pool)
+            let control = SenderControl(pool: database.pool, webhooks: WebhookNotice())
             try await control.stop(reason: "Maintenance.", by: "kim", recording: nil)
             let commits = Self.commits(database)
             commits.register("batches") { try await $0(1, []) }

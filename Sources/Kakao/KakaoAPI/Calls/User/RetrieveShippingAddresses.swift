@@ -9,8 +9,9 @@ import Schemas
 package struct RetrieveShippingAddresses: KakaoCall {
     /// The only address to return. Excludes the other parameters.
     package var addressID: Int64?
-    /// The end of the previous page: addresses that were last changed before this time in Unix seconds; 0 for the first page.
-    package var fromUpdatedAt: Int64?
+    /// The end of the previous page: addresses that were last changed before this time in Unix seconds; 0 for the first page. Kakao
+    /// documents an integer; its SDK for Flutter also sends `1600000000.123`, which is for Kakao to accept.
+    package var fromUpdatedAt: String?
     /// The number of addresses on a page, 2 or more. Kakao's default is 10.
     package var pageSize: Int64?
 
@@ -31,7 +32,7 @@ package struct RetrieveShippingAddresses: KakaoCall {
             .optional(
                 "from_updated_at",
                 \.fromUpdatedAt,
-                .unixSeconds,
+                .decimalSeconds,
                 "The `updated_at` of the last address of the previous page, in Unix seconds; 0 for the first page."
             ),
             .optional(
@@ -84,6 +85,25 @@ package struct RetrieveShippingAddresses: KakaoCall {
                 "The addresses; absent if the user has not agreed."
             ),
             make: Answer.init
+        )
+    }
+}
+
+extension Kind where Value == String {
+    /// A time in Unix seconds, as the caller wrote it.
+    fileprivate static var decimalSeconds: Kind {
+        Kind(
+            text: .oneOf([.integer(0...Int64.max), .text(pattern: #"^(0|[1-9][0-9]{0,18})(\.[0-9]{1,9})?$"#)]),
+            allowed: "a number from 0 on",
+            parse: { text in
+                let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+                guard let seconds = Int64(decimal: String(parts[0])), seconds >= 0 else { return nil }
+                let hasFraction = parts.dropFirst().allSatisfy { fraction in
+                    (1...9).contains(fraction.utf8.count) && fraction.utf8.allSatisfy { (0x30...0x39).contains($0) }
+                }
+                return hasFraction ? text : nil
+            },
+            format: \.self
         )
     }
 }
