@@ -76,7 +76,7 @@ start_servers "${servers[@]}"
 say "Seed $seed: $callbacks callbacks and $pushes pushes; servers are killed $kills times"
 begin=$SECONDS
 RECEIVERS="default=${receivers[default]} analytics=${receivers[analytics]}" start client "$work/venv/bin/python" \
-    scripts/proofs/webhooks.py "$work" "$callbacks" "$pushes" $((9 * kills * interval / 10)) "${servers[@]}"
+    scripts/proofs/webhooks.py "$work" "$callbacks" "$pushes" $((12 * kills * interval / 10)) "${servers[@]}"
 wait_for client test -s "$work/progress"
 
 # Reads the client's progress, and fails if a process has exited by itself. Sets $answered, the number of callbacks that were
@@ -94,7 +94,7 @@ interrupt_postgres() {
     read_progress
     before=$answered
     # A few more, since the last of them are stored within a second.
-    while [ "$answered" -lt $((before + callbacks * 6 / 100)) ] && [ "$phase" = sending ]; do
+    while [ "$answered" -lt $((before + callbacks * 6 / 100)) ] && [ "$answered" -lt "$callbacks" ]; do
         sleep 0.1
         read_progress
     done

@@ -33,13 +33,20 @@ package enum PushAudience: Sendable {
     private static let maximumShown = 100
 
     /// The audience as it is shown: as in the request, but with a long list of users truncated.
-    package var json: JSONValue {
+    var json: JSONValue {
         switch self {
         case .users(let ids) where ids.count > Self.maximumShown:
             [
                 "uuids": .array(ids.prefix(Self.maximumShown).map { .string(String($0)) }),
                 "uuids_total": .number(JSONNumber(ids.count)),
             ]
+        case .users, .stored, .tagsAny, .tagsAll, .everyone: requestJSON
+        }
+    }
+
+    /// The audience as a request names it, with all of its users.
+    package var requestJSON: JSONValue {
+        switch self {
         case .users(let ids): ["uuids": .array(ids.map { .string(String($0)) })]
         case .stored(let name): ["audience": .string(name.text)]
         case .tagsAny(let tags): ["tags_any": .array(tags.map { .string($0) })]

@@ -194,7 +194,7 @@ import Testing
         let path = "\(try TemporaryFolder.make())/users"
         try writeFile(Array((1...10_001).map { "\($0)\n" }.joined().utf8), to: path)
         let (audience, upload) = try RecipientOptions.parse(["--users-file", path]).audience(idempotencyKey: "k-1")
-        #expect(audience?.json == ["audience": "file-10001-k-1"])
+        #expect(audience?.requestJSON == ["audience": "file-10001-k-1"])
         #expect(upload?.name == "file-10001-k-1")
         #expect(FileAudienceName("file-10001-k-1") == FileAudienceName(lines: 10_001))
         for name in ["file-1-k", "file-10001", "files-10001-k", "file-abcde-k"] {
@@ -204,7 +204,7 @@ import Testing
         let named = try RecipientOptions.parse(["--users-file", path, "--audience", "mine"]).audience(
             idempotencyKey: "k"
         )
-        #expect(named.0?.json == ["audience": "mine"])
+        #expect(named.0?.requestJSON == ["audience": "mine"])
         #expect(named.1?.isKept == true)
     }
 }

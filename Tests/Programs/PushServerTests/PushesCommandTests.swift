@@ -314,6 +314,21 @@ import Testing
         }
     }
 
+    @Test("On a terminal, a dry run prints the first request only, and not all of its users")
+    func shortDryRun() async throws {
+        try await withService { service in
+            let pushes = OperatorCommand("pushes", service.api.url)
+            // More than the server shows of an audience.
+            let users = (1...250).flatMap { ["--user", "\(1_000_000 + $0)"] }
+            let arguments = ["send", "--message", Self.message, "--include-unknown", "--dry-run"] + users
+            let whole = try await pushes.run(arguments).output
+            #expect(whole.components(separatedBy: "POST ").count == 4 && whole.contains("1000250"), "\(whole)")
+            let short = try await pushes.runOnTerminal(arguments, columns: 200).output
+            #expect(short.components(separatedBy: "POST ").count == 2 && short.count < 1500, "\(short)")
+            #expect(short.contains("With | cat, 3 requests are printed whole."), "\(short)")
+        }
+    }
+
     @Test("--include-unknown also sends to users without a device here, and requires listed users")
     func includeUnknown() async throws {
         try await withService { service in

@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test("A user's valid token gets 403 on operators' endpoints, for which no SDK logs the user out, and 401 as KakaoAK")
+    @Test("A user's valid token gets 403 from operators' endpoints, for which no SDK logs the user out")
     func operators() async throws {
         // Requests come from different addresses, because an address may present only a few invalid keys.
         let adjust = { (settings: inout Settings) in

@@ -101,7 +101,7 @@ extension PushesCommand {
         /// requires.
         func request(_ message: JSONValue, to audience: PushAudience?, _ times: Times) -> JSONObject {
             var body = JSONObject()
-            if let audience { body["audience"] = audience.json } else { body["to_testers"] = true }
+            if let audience { body["audience"] = audience.requestJSON } else { body["to_testers"] = true }
             if !recipients.exclusion.isEmpty { body["except"] = recipients.exclusion.json }
             body["message"] = message
             body["name"] = name.map { .string($0) }
@@ -387,7 +387,8 @@ enum DryRun {
     ///   - json: The server's response.
     ///   - push: The body of the request.
     static func write(_ json: JSONValue, of push: JSONObject, _ server: ServerClient) async throws {
-        for line in lines(of: push, json, try await server.times(), now: Date()) { Terminal.writeLine(line) }
+        let lines = lines(of: push, json, try await server.times(), now: Date())
+        for line in lines + requests(json, isShort: Terminal.isOutput) { Terminal.writeLine(line) }
     }
 
     /// Returns the question whether to send the push.
@@ -450,13 +451,29 @@ enum DryRun {
             lines.append("tested    \(Text.printable(test))")
         }
         lines += ["kind      \(kind(json))", "time      \(time(of: push, json, times, now))"]
-        lines += [""] + Text.table(ShownPhones.rows(json) + ShownPhones.warnings(json))
-        for request in json["first_requests"]?.array ?? [] {
+        return lines + [""] + Text.table(ShownPhones.rows(json) + ShownPhones.warnings(json))
+    }
+
+    /// The length to which the body of a request is shortened on a terminal. The ids of 100 users alone have up to 2,200 characters.
+    private static let shortBody = 400
+
+    /// Returns the lines of the first requests to Kakao.
+    ///
+    /// - Parameter isShort: Whether to print only the first, with a shortened body, as on a terminal.
+    private static func requests(_ json: JSONValue, isShort: Bool) -> [String] {
+        let requests = json["first_requests"]?.array ?? []
+        var lines: [String] = []
+        for request in isShort ? requests.prefix(1) : requests[...] {
             lines += ["", "\(request.printable("method")) \(request.printable("url"))"]
             for (name, value) in request["headers"]?.object?.members ?? [] {
                 lines.append(Text.printable("\(name): \(value.string ?? "")"))
             }
-            lines += ["", request.printable("body")]
+            let body = request.printable("body")
+            let isCut = isShort && body.count > shortBody
+            lines += ["", isCut ? "\(body.prefix(shortBody))… (\(Text.grouped(Int64(body.count))) characters)" : body]
+            if isCut || isShort && requests.count > 1 {
+                lines += ["", "With | cat, \(requests.count) requests are printed whole."]
+            }
         }
         return lines
     }
