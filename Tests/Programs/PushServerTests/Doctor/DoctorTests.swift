@@ -767,7 +767,7 @@ import Testing
             finding = try await examine()
             #expect(finding?.state == "wrong")
             #expect(finding?.text.contains("restore kakao.app_id") == true)
-            try await database.pool.write("DROP TABLE accounts")
+            try await database.pool.write("DROP TABLE accounts CASCADE")
             #expect(try await examine()?.text == "the migration of accounts is pending")
         }
     }
