@@ -94,9 +94,13 @@ for round in $(seq "$rounds"); do
     request slow
     deliver fast $many fast
     # Each comes first in every other round.
-    ((round % 2)) || deliver beside $few slow hanging
-    deliver alone $few slow
-    ((round % 2 == 0)) || deliver beside $few slow hanging
+    if ((round % 2)); then
+        deliver alone $few slow
+        deliver beside $few slow hanging
+    else
+        deliver beside $few slow hanging
+        deliver alone $few slow
+    fi
     echo "round $round: at once $(last fast 1)/s, after $milliseconds ms $(last alone 1)/s, beside an endpoint that hangs $(last beside 1)/s;" \
         "wrk $(last wrk-fast 1)/s and $(last wrk-slow 1)/s"
 done
