@@ -29,7 +29,7 @@ struct NewPush: Sendable {
     /// What phones show of the message.
     var preview = PushPreview()
     var bypass = false
-    /// Whether it is stored with a warning if Kakao has yet to confirm a change of a device of its users.
+    /// Whether it gets a warning when it is stored, if Kakao has not confirmed all changes of its users' devices.
     var checksDevices = false
     /// Whether users without a device here that the message addresses are skipped. If not, Kakao decides, because it
     /// may have devices of these users.

@@ -2,8 +2,9 @@ import KakaoAPI
 import Postgres
 import Runtime
 
-// Pushes to users of whom Kakao has yet to confirm a change of a device. Kakao sends to the devices that it has: a new one is not reached,
-// a removed one still is. Only a few named users are looked up; a push to many is rarely sent in the second after a registration.
+// Pushes to users whose registrations or removals of devices Kakao has not confirmed yet. Kakao sends to the devices that it knows: a new
+// one is not reached, and a removed one still is. Only a few named users are looked up; a push to many is rarely sent in the second after a
+// registration.
 
 extension PushWarning {
     static let pendingDevices = PushWarning(
@@ -14,9 +15,9 @@ extension PushWarning {
     )
 }
 
-/// Finds out whether Kakao has yet to confirm a change of a device of some users.
+/// Finds out whether Kakao has not confirmed all changes of some users' devices.
 struct FindPendingDevices: PostgresStatement {
-    /// Finds a device of `item.user_id` with such a change. A renewal is none: Kakao has the token.
+    /// Finds a device of `item.user_id` with an unconfirmed change. A renewal does not count: Kakao has the token.
     ///
     /// The comparison is `<>`, so that the planner looks a user up by the primary key. It would read all of `devices_unsettled` otherwise,
     /// which is long after an outage.
@@ -43,7 +44,7 @@ struct FindPendingDevices: PostgresStatement {
 }
 
 extension PushReads {
-    /// Returns whether a push is sent at once to a few users of whom Kakao has yet to confirm a change of a device.
+    /// Returns whether a push is sent at once, to a few users, and Kakao has not confirmed all changes of their devices.
     func hasPendingDevices(_ push: NewPush) async throws -> Bool {
         guard case .users(let ids) = push.audience, ids.count <= SendPush.maximumUsers, push.times.sendAt == nil else {
             return false

@@ -159,7 +159,7 @@ struct WebhookRoutes: RouteCollection {
         "/v1/webhooks/replay",
         .operator(.admin),
         "Ends all replays of times. Their webhooks that wait are not delivered again. New webhooks, and replays of single ones, are not affected.",
-        answers: [.empty(.noContent, "None is delivered again, apart from those that are being sent.")],
+        answers: [.empty(.noContent, "None is delivered again, apart from those that are being sent, and retried.")],
         problems: [.notConfigured],
         auditing: .ahead { _ in .server },
         handler: cancelReplays

@@ -253,11 +253,11 @@ struct WebhookSchedule: QueueSchedule {
 
     mutating func popReady(_ load: QueueLoad, _ admits: () -> Bool) -> WebhookClaim? {
         for name in turn {
-            guard let endpoint = endpoints[name], endpoint.inFlight < Self.maxRequestsInFlight,
-                let claim = endpoint.ready.first
+            // In place: a copy of the endpoint would make each request copy all that is ready.
+            guard let inFlight = endpoints[name]?.inFlight, inFlight < Self.maxRequestsInFlight,
+                let claim = endpoints[name]?.ready.popFirst()
             else { continue }
-            endpoints[name]?.ready.removeFirst()
-            endpoints[name]?.inFlight += 1
+            endpoints[name]?.inFlight = inFlight + 1
             // The others come first next time.
             turn.removeAll { $0 == name }
             turn.append(name)

@@ -145,9 +145,14 @@ import Testing
                     let hold = kakao.holdWebhooks()
                     kakao.sandbox.removeFault(fault)
                     try await eventually("a probe is in flight") { kakao.sandbox.timesApplied(hold) == 1 }
-                    // Both servers look for webhooks meanwhile.
+                    // Both servers look for webhooks meanwhile: after each event, and whenever they have renewed their leases.
                     for number in 20..<40 { try await [first, second][number % 2].linkCallback("\(number)") }
-                    try await Task.sleep(for: .seconds(1))
+                    let leases = "FROM work_leases WHERE queue = 'webhooks'"
+                    let before = try await database.text("SELECT max(ends_at)::text \(leases)")
+                    try await eventually("both have renewed their leases more than once") {
+                        let renewed = "ends_at > '\(before)'::timestamptz + interval '1 second'"
+                        return try await database.text("SELECT count(*)::text \(leases) AND \(renewed)") == "2"
+                    }
                     #expect(kakao.sandbox.timesApplied(hold) == 1)
                     kakao.release(hold)
                     try await eventually("all arrive") { kakao.callbackWebhooks.count == 40 }

@@ -17,7 +17,7 @@ struct SQLScript: Sendable, Equatable {
             return line + text.unicodeScalars.prefix(max(0, position - 1)).count { $0 == "\n" }
         }
 
-        /// What the statement of a file of `functions` does, by which the migrator orders it.
+        /// What a statement creates. The migrator applies those of `functions` kind by kind.
         enum Kind: Sendable, Equatable {
             /// It creates a trigger.
             case trigger

@@ -52,7 +52,7 @@ struct MessageWork: QueueWork {
     }
 
     func reclaimed(_ work: ReclaimedWork) {
-        let count = work.uncertain.values.reduce(0, +)
+        let count = work.uncertainUsers
         if count > 0 { receivers.add(count, to: .uncertain) }
     }
 

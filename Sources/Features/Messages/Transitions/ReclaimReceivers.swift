@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 
 /// Ends the claims of deleted leases. Kakao may have reached these receivers, so that their reservations stay. Returns
-/// of each message their number, and the number of those that are uncertain.
+/// for each message the number of its receivers among them, and how many of these are uncertain.
 struct ReclaimReceivers: PostgresStatement {
     static let sql: SQL = """
         WITH reclaimed AS (

@@ -31,7 +31,7 @@ struct PushWarning: Sendable, Equatable {
         case markMissing = "mark-missing"
         /// The push is advertising, and expires before its hours begin.
         case expiresBeforeHours = "expires-before-hours"
-        /// Kakao has yet to confirm a change of a device of its users.
+        /// Kakao has not confirmed all changes of its users' devices.
         case pendingDevices = "pending-devices"
     }
 

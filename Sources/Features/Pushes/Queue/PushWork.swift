@@ -148,7 +148,7 @@ struct PushWork: QueueWork {
     }
 
     func reclaimed(_ work: ReclaimedWork) {
-        let count = work.uncertain.values.reduce(0, +)
+        let count = work.uncertainUsers
         if count > 0 { users.add(count, to: .uncertain) }
     }
 

@@ -42,8 +42,8 @@ struct AddRowsOfSharedBatches: PostgresStatement {
     var parameters: [PostgresValue] { [.uuids(leases)] }
 }
 
-/// Makes the open batches of the given leases waiting or, if they are to be sent at most once, uncertain. Returns of each
-/// push their number, and the number of users who are uncertain.
+/// Makes the open batches of the given leases waiting or, if they are to be sent at most once, uncertain. Returns for each
+/// push the number of its batches among them, and the number of users who are uncertain.
 struct ReclaimBatches: PostgresStatement {
     static let sql: SQL = """
         WITH batch AS (

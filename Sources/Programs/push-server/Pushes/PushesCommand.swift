@@ -165,10 +165,12 @@ struct PushesCommand: AsyncParsableCommand {
 
         func run(on server: ServerClient) async throws {
             if confirmation.asks {
-                let shown = try await push.read(server).map { try ShownPush($0) }
-                guard shown?.state != .canceled else { return Terminal.writeLine(PushState.canceled.rawValue) }
-                try shown?.check(.cancel)
-                try await push.show(server)
+                if let answer = try await push.read(server) {
+                    let shown = try ShownPush(answer)
+                    guard shown.state != .canceled else { return Terminal.writeLine(shown.state.rawValue) }
+                    try shown.check(.cancel)
+                    try await server.writeSummary(answer)
+                }
                 try Terminal.confirm("Cancel this push for good?", orPrint: "Nothing was done.")
             }
             try await push.control("cancel", server)
@@ -196,14 +198,14 @@ struct PushesCommand: AsyncParsableCommand {
         }
 
         private func ask(_ server: ServerClient) async throws {
-            let shown = try await push.read(server).map { try ShownPush($0) }
             var users = "the users of uncertain batches"
-            if let shown {
+            if let answer = try await push.read(server) {
+                let shown = try ShownPush(answer)
                 try shown.check(.retry)
                 guard shown.users.uncertain > 0 else {
                     throw CommandFailure("No batch of the push is uncertain: retry failed ones without --uncertain.")
                 }
-                try await push.show(server)
+                try await server.writeSummary(answer)
                 let failed = shown.users.failed > 0 ? " and \(Text.users(shown.users.failed)) of failed batches" : ""
                 users = "\(Text.users(shown.users.uncertain)) of uncertain batches\(failed)"
             }
@@ -227,13 +229,6 @@ struct PushArgument: ParsableArguments {
         } catch let failure as CallFailure where failure.problem == "missing-scope" {
             return nil
         }
-    }
-
-    /// Shows the operator who is asked which push it is, if the key may read it.
-    func show(_ server: ServerClient) async throws {
-        guard let answer = try await read(server) else { return }
-        let shown = try await server.timesOfQuestion().shown(answer)
-        for line in Text.table(try ShownPush(shown).summary(shown)) { Terminal.writeError(line) }
     }
 
     /// Performs an operation on the push, prints its new state, and returns the push.

@@ -54,6 +54,14 @@ extension ServerClient {
         Terminal.writeError("Advertising waits for its hours until \(try await times().shown(in: waitsUntil)).")
     }
 
+    /// Tells the operator who is asked which push it is.
+    ///
+    /// - Parameter push: The server's JSON of the push.
+    func writeSummary(_ push: JSONValue) async throws {
+        let shown = try await timesOfQuestion().shown(push)
+        for line in Text.table(try ShownPush(shown).summary(shown)) { Terminal.writeError(line) }
+    }
+
     /// Prints the warnings about a push.
     func reportWarnings(of push: ShownPush) async throws {
         guard !push.warnings.isEmpty else { return }

@@ -1,4 +1,4 @@
-import EventLoop
+package import EventLoop
 package import FoundationEssentials
 package import KakaoAPI
 import Locking
@@ -173,7 +173,9 @@ package final class KakaoAvailability: Sendable {
     }
 
     /// Records a call that has ended, and whether Kakao accepts the Admin key. Callable from anywhere.
-    package func record(_ call: KakaoCallReport) {
+    ///
+    /// - Parameter milliseconds: The clock of the loops.
+    package func record(_ call: KakaoCallReport, at milliseconds: UInt64 = EventLoop.milliseconds()) {
         // Nearly all calls succeed, and say nothing new. A key may be allowed to make some calls only, so that one call says nothing
         // about another.
         if call.error != nil || hasOpenCircuit.load(ordering: .relaxed) || !hasAnswer, let circuit = KakaoCircuit(call)
@@ -189,7 +191,6 @@ package final class KakaoAvailability: Sendable {
             }
         // A call that this server cancelled says nothing about Kakao.
         guard outcome != .givenUp else { return }
-        let milliseconds = EventLoop.milliseconds()
         let change = calls.withLock { calls in
             calls.last = LastCall(
                 at: now,

@@ -43,6 +43,8 @@ package struct ReclaimedWork: Sendable, Equatable {
     package private(set) var items = 0
     /// The number of users or receivers who are uncertain from now on, by their push or message.
     package private(set) var uncertain: [UUID: Int] = [:]
+    /// The sum of ``uncertain``.
+    package var uncertainUsers: Int { uncertain.values.reduce(0, +) }
 
     package init(items: Int = 0, uncertain: [UUID: Int] = [:]) {
         self.items = items
@@ -206,7 +208,7 @@ struct ConfirmLease: PostgresStatement {
 }
 
 /// Deletes those of the given leases that are still expired. Skips a locked one, under which a server is claiming work
-/// or which another server is reclaiming. Returns of each whether PostgreSQL may have lost what its server did: the server has not
+/// or which another server is reclaiming. Returns for each whether PostgreSQL may have lost what its server did: the server has not
 /// compared the present timeline with what it knows; or the present run, if PostgreSQL can lose commits on one timeline.
 struct DeleteExpiredLeases: PostgresStatement {
     static let sql: SQL = """
