@@ -17,7 +17,7 @@ enum WebhookOutcome: String, CaseIterable, Sendable {
     case unavailable
     /// The endpoint has ended: 410.
     case gone
-    /// The server stopped before the response.
+    /// The server stopped before the response, or was itself stopped for longer than a request may take.
     case abandoned
 }
 
@@ -60,14 +60,25 @@ struct WebhookSender: Sendable {
     let timeLimit: Duration
 
     /// Sends a webhook once.
-    func send(_ message: WebhookMessage, to endpoint: WebhookEndpoint) async -> WebhookAttempt {
+    ///
+    /// - Parameter latestStart: See ``HTTPClientRequest/latestStart``.
+    func send(
+        _ message: WebhookMessage,
+        to endpoint: WebhookEndpoint,
+        startingBefore latestStart: UInt64? = nil
+    ) async -> WebhookAttempt {
         let start = MonotonicTime.now
+        var request = request(message, to: endpoint, at: Date())
+        request.latestStart = latestStart
         do throws(HTTPClientError) {
-            let response = try await client.send(request(message, to: endpoint, at: Date()))
+            let response = try await client.send(request)
             return attempt(response, MonotonicTime.now - start)
         } catch {
+            let duration = MonotonicTime.now - start
             let outcome: WebhookOutcome =
                 switch error.code {
+                // A server that was suspended says nothing about the endpoint.
+                case _ where duration > timeLimit * 2: .abandoned
                 case .cannotResolve, .cannotConnect, .proxy, .tls, .expired, .overloaded, .internalFailure,
                     .invalidRequest:
                     .unavailable
@@ -79,7 +90,7 @@ struct WebhookSender: Sendable {
                 outcome: outcome,
                 status: nil,
                 text: Self.shown(error.message),
-                duration: MonotonicTime.now - start
+                duration: duration
             )
         }
     }

@@ -69,7 +69,7 @@ struct WebhookWork: QueueWork {
         // What was read longer ago may have been deleted with the data of its user.
         let end = min(latestStart, claim.readAt + intervals.freshness.wholeMilliseconds)
         guard EventLoop.milliseconds() < end, let endpoint = endpoints[claim.endpoint] else { return .notSent }
-        let attempt = await sender.send(message, to: endpoint)
+        let attempt = await sender.send(message, to: endpoint, startingBefore: end)
         outcomes.add(to: attempt.outcome)
         return .attempted(attempt)
     }

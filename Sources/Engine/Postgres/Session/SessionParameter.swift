@@ -32,8 +32,9 @@ struct SessionParameter: Sendable, Equatable {
     }
 
     /// The time after which PostgreSQL ends a transaction whose client does nothing, and so releases its locks. No
-    /// transaction waits for anything but the database, so the client is stopped or has no network.
-    private static let idleTransactionTimeout = Duration.seconds(300)
+    /// transaction waits for anything but the database, so the client is stopped or has no network. Shorter than a lease,
+    /// so that other servers can reclaim the work of a server that was stopped within a transaction.
+    private static let idleTransactionTimeout = Duration.seconds(10)
 
     /// The parameters of a connection with `settings`. Those that a version of PostgreSQL does not have are left out.
     static func all(_ settings: PostgresSettings) -> [SessionParameter] {

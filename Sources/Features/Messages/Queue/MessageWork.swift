@@ -118,6 +118,6 @@ struct ClaimedReceivers: QueueClaims {
     }
 
     var claims: [ReceiverClaim] { batches.flatMap(\.receivers) }
-    /// Nothing is claimed under a lease that is gone.
+    /// Nothing is claimed under a lease that is gone or has ended. Its next renewal finds that out.
     var isLeaseValid: Bool { true }
 }

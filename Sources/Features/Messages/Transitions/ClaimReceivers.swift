@@ -49,6 +49,7 @@ struct ClaimReceivers: PostgresStatement {
             SELECT id
             FROM work_leases
             WHERE id = $1
+                AND ends_at > now()
             FOR KEY SHARE
         ),
         -- Waits for a stop that is being committed, and until all servers know what a new run of PostgreSQL has lost.

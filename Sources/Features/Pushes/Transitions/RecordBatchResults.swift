@@ -12,8 +12,9 @@ extension BatchStore {
 /// Stores results of batches with rows of their own, and counts them.
 ///
 /// A result counts only for the claim that it belongs to, under the lease of that claim. A batch is found by its key,
-/// and not among all batches of the lease, which the planner would prefer. A batch that another transaction changes
-/// meanwhile has a new place (`ctid`) and is not updated.
+/// and not among all batches of the lease, which the planner would prefer. Its lease and claim are compared again when it
+/// is updated, because another transaction may have changed it meanwhile: versions of PostgreSQL before November 2025 do
+/// not compare the place (`ctid`) again.
 struct RecordBatchResults: CoalescedStatement {
     struct Item: Sendable {
         let claim: BatchClaim
@@ -55,6 +56,8 @@ struct RecordBatchResults: CoalescedStatement {
                 LIMIT 1
             ) AS found
             WHERE batch.ctid = found.place
+                AND batch.lease IS NOT DISTINCT FROM given.lease
+                AND batch.claims = given.claims
             RETURNING batch.push_id, batch.state, batch.users, batch.may_repeat
         )
         INSERT INTO push_counts AS counts (push_id, slot, state, users, batches, may_repeat)

@@ -12,6 +12,9 @@ package import ServiceLifecycle
 ///
 /// A pass adopts notifications, reclaims the work of servers that have stopped, does chores, and claims. Requests and the writes of their
 /// results run beside the passes. ``WorkQueue`` keeps the lease.
+///
+/// The compiler does not specialize it for the types of other modules. What each request passes through therefore avoids tuples,
+/// iterators and `isEmpty` of generic types, whose metadata is looked up at each use.
 package actor QueueRunner<Work: QueueWork>: Service {
     private typealias Claim = Work.Schedule.Claim
     private typealias Result = QueueResult<Work.Schedule.Claim, Work.Schedule.Outcome>
@@ -195,7 +198,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
 
     /// Does what follows from a change of the schedule.
     private func act() {
-        while !schedule.released.isEmpty {
+        while schedule.released.count > 0 {
             let released = schedule.released
             schedule.released = []
             for claim in released { release(claim) }
@@ -258,18 +261,18 @@ package actor QueueRunner<Work: QueueWork>: Service {
         let restorations = restorations
         let claimed = try await work.claim(order, under: lease.id)
         let claims = claimed.claims
-        if let last = claims.last { await queue.write(last.id, under: lease) }
+        if claims.count > 0 { await queue.write(claims[claims.count - 1].id, under: lease) }
         guard claimed.isLeaseValid, queue.holds(lease) else {
             // They belong to another server.
             queue.renewLeaseNow()
             return false
         }
-        for claim in claims { queue.track(claim.id) }
+        for index in 0..<claims.count { queue.track(claims[index].id) }
         schedule.claimed(claimed, by: order, self.load())
         if isRestoring || restorations != self.restorations { releaseReady() }
         act()
         queue.progress.recordSuccess()
-        return !claims.isEmpty
+        return claims.count > 0
     }
 
     private func releaseReady() {
@@ -284,37 +287,40 @@ package actor QueueRunner<Work: QueueWork>: Service {
 
     /// Makes all requests that may be made.
     private func dispatch() {
-        while let (item, lease) = nextRequest() {
+        while let item = nextRequest() {
+            let lease = queue.lease?.id
             Task(executorPreference: loop) { await self.send(item, under: lease) }
         }
         act()
     }
 
-    private func nextRequest() -> (item: Work.Schedule.Item, lease: UUID)? {
+    /// Returns the next request, which is to be made under the present lease.
+    private func nextRequest() -> Work.Schedule.Item? {
         let now = EventLoop.milliseconds()
-        guard !isStopping, !isRestoring, let lease = queue.lease, lease.maySend(at: now),
+        guard !isStopping, !isRestoring, queue.lease?.maySend(at: now) == true,
             let item = schedule.popReady(load(at: now), { work.admits() })
         else { return nil }
         inFlight += 1
-        return (item, lease.id)
+        return item
     }
 
     /// Makes a request, and then further ones until there is none. The results are stored beside the next request.
-    private func send(_ first: Work.Schedule.Item, under lease: UUID) async {
-        var next: (item: Work.Schedule.Item, lease: UUID)? = (first, lease)
-        while let (item, lease) = next {
+    private func send(_ first: Work.Schedule.Item, under lease: UUID?) async {
+        var next: Work.Schedule.Item? = first
+        // The lease may have been renewed since the request was chosen, but not replaced.
+        var sendingEnd = queue.lease?.id == lease ? queue.lease?.sendingEnd : nil
+        while let item = next {
             let results: [Result]
-            // The lease may have been renewed since the claim, but not replaced.
-            if let current = queue.lease, current.id == lease {
-                results = await work.perform(item, startingBefore: current.sendingEnd)
+            if let sendingEnd {
+                results = await work.perform(item, startingBefore: sendingEnd)
             } else {
                 results = Work.Schedule.claims(item).map { Result($0, Work.Schedule.notSent) }
             }
             inFlight -= 1
             schedule.ended(item, results, load())
-            for result in results { record(result) }
-            act()
+            for index in 0..<results.count { record(results[index]) }
             next = nextRequest()
+            sendingEnd = queue.lease?.sendingEnd
             dispatch()
         }
     }
@@ -342,11 +348,11 @@ package actor QueueRunner<Work: QueueWork>: Service {
     }
 
     private func writeGroups() async {
-        while !group.isEmpty {
+        while group.count > 0 {
             let results = group
             group = []
             await persist { try await self.work.recordGroup(results) }
-            for result in results { recorded(result) }
+            for index in 0..<results.count { recorded(results[index]) }
         }
         isWritingGroup = false
     }

@@ -49,7 +49,7 @@ package protocol QueueWork: Sendable {
     /// Stores several results, as ``record(_:)`` does. Results that arrive meanwhile form the next group.
     func recordGroup(_ results: [QueueResult<Claim, Outcome>]) async throws
 
-    /// Called once a result is stored.
+    /// Called once a result is stored, or does not count any more because the lease was lost.
     func recorded(_ result: QueueResult<Claim, Outcome>)
 
     /// Called once the work of servers that have stopped is reclaimed.

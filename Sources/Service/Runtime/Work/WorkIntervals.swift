@@ -3,7 +3,7 @@ package struct WorkIntervals: Sendable {
     /// The duration of a lease unless it is renewed. Longer than a call to Kakao may take, but short enough for another
     /// server to reclaim its work within seconds.
     package var lease = Duration.seconds(20)
-    /// The time before the end of its lease at which a server begins no more requests, so that none is sent after the lease.
+    /// The time before the end of its lease at which a server begins no more requests, so that none begins after the lease.
     /// A response may arrive later; its result has no effect if the work was reclaimed.
     package var margin = Duration.seconds(5)
     /// The interval at which a server renews its lease and reconciles its work with the database.

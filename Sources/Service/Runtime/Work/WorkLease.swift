@@ -4,9 +4,9 @@ package import FoundationEssentials
 /// A server's right to claim the work of a queue and to carry it out, as the server knows it.
 ///
 /// A lease is a row of `work_leases`. While the row exists, the work claimed under it belongs to this server. After the
-/// lease has expired, another server may delete the row and reclaim the work in the same transaction, so that the two
-/// servers never act on the same work. Nothing is claimed without the row, and nothing is sent shortly before the lease
-/// ends.
+/// lease has expired, another server may delete the row and reclaim the work in the same transaction, so that the work
+/// always belongs to one server. Nothing is claimed without the row, and no request begins shortly before the lease ends. One that is
+/// still in flight then may reach its receiver although the work belongs to another server.
 ///
 /// All times are milliseconds of the loop's clock, which continues while the machine is suspended.
 package struct WorkLease: Sendable {
