@@ -2,17 +2,20 @@
 
 import PackageDescription
 
-let settings: [SwiftSetting] = [
+let common: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
     .enableUpcomingFeature("ExistentialAny"),
     // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
     .enableUpcomingFeature("MemberImportVisibility"),
-    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
-    .enableUpcomingFeature("InternalImportsByDefault"),
     // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0461-async-function-isolation.md
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
+// https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
+let settings = common + [.enableUpcomingFeature("InternalImportsByDefault")]
+/// The settings of a target whose generic code is compiled for the types of the targets that use it. The compiler does so for public
+/// declarations, unless they use what is not imported publicly.
+let specialized = common + [.unsafeFlags(["-cross-module-optimization"], .when(configuration: .release))]
 
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
@@ -24,7 +27,7 @@ let systemPackage = Target.Dependency.product(name: "SystemPackage", package: "s
 let unixSignals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
 
 /// Returns a library target in a folder of `Sources`, whose last part is its name. `docs/architecture.md` shows the floors.
-func target(_ path: String, _ dependencies: [Target.Dependency]) -> Target {
+func target(_ path: String, _ dependencies: [Target.Dependency], _ settings: [SwiftSetting] = settings) -> Target {
     .target(name: name(path), dependencies: dependencies, path: "Sources/\(path)", swiftSettings: settings)
 }
 
@@ -127,7 +130,8 @@ let package = Package(
             [
                 "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "LogOutput",
                 "Postgres", "Schemas", httpTypes, logging, serviceLifecycle,
-            ]
+            ],
+            specialized
         ),
         target(
             "Service/Identity",

@@ -69,15 +69,17 @@ package struct MessageFeature: Feature {
         let loop = server.background
         let kakao = loop.kakao(.background)
         let tokens = accounts.tokens(loop)
+        let messages = MessageStore(pool: loop.pool, quotas: settings.quotas)
         let sender = QueueRunner(
             MessageWork(
-                messages: MessageStore(pool: loop.pool, quotas: settings.quotas),
+                messages: messages,
                 courier: MessageCourier(kakao: kakao, tokens: tokens, images: sharing.imageReferences(loop)),
                 availability: server.availability,
                 notices: notices,
                 receivers: receivers.on(loop.loop)
             ),
             MessageSchedule(requestsPerSecond: settings.requestsPerSecond),
+            store: messages,
             signal: notices.signal,
             commits: server.lostCommits,
             stateDirectory: server.stateDirectory,
@@ -93,7 +95,7 @@ package struct MessageFeature: Feature {
             receivers: receivers.on(loop.loop),
             logger: server.logger
         )
-        return [sender, resolver, notices.servers.worker(logger: server.logger)]
+        return [MessageSending(runner: sender), resolver, notices.servers.worker(logger: server.logger)]
     }
 
     package var retentions: [Retention] {
@@ -104,4 +106,11 @@ package struct MessageFeature: Feature {
     package var channels: [String] { [notices.servers.channel] }
 
     package func receive(_ event: PostgresListener.Event) { notices.servers.receive(event) }
+}
+
+/// Carries out the queue.
+private struct MessageSending: Service {
+    let runner: QueueRunner<MessageWork>
+
+    func run() async { await runner.run() }
 }

@@ -83,9 +83,10 @@ package struct PushFeature: Feature {
 
     package func makeServices() -> [any Service] {
         let (sending, background) = (server.sending, server.background)
+        let batches = BatchStore(pool: sending.pool, present)
         let sender = QueueRunner(
             PushWork(
-                batches: BatchStore(pool: sending.pool, present),
+                batches: batches,
                 kakao: sending.kakao(.pushes),
                 version: server.kakao.pushVersion,
                 availability: server.availability,
@@ -100,6 +101,7 @@ package struct PushFeature: Feature {
                 maxRequestsInFlight: server.kakao.maximumConcurrentRequests,
                 intervals: settings.intervals
             ),
+            store: batches,
             signal: notices.sending,
             commits: server.lostCommits,
             stateDirectory: server.stateDirectory,
@@ -114,7 +116,8 @@ package struct PushFeature: Feature {
             logger: server.logger
         )
         return [
-            sender, preparer.worker(on: background.loop), notices.servers.worker(logger: server.logger), events,
+            PushSending(runner: sender), preparer.worker(on: background.loop),
+            notices.servers.worker(logger: server.logger), events,
         ]
     }
 
@@ -146,4 +149,11 @@ package struct PushFeature: Feature {
     package var channels: [String] { [notices.servers.channel] }
 
     package func receive(_ event: PostgresListener.Event) { notices.servers.receive(event) }
+}
+
+/// Carries out the queue.
+private struct PushSending: Service {
+    let runner: QueueRunner<PushWork>
+
+    func run() async { await runner.run() }
 }

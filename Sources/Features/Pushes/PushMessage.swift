@@ -62,7 +62,7 @@ extension Kind where Value == PushMessage {
         let (v1, v2) = (PushVersion.v1.androidMember, PushVersion.v2.androidMember)
         return .input(
             .object(havingAnyOf: ["for_apns", v1, v2], butNotAllOf: [v1, v2]).named("PushMessage"),
-            allowed: "an object with for_apns, and at most one of for_gcm and for_fcm, like Kakao's push_message"
+            allowed: "an object like Kakao's push_message, with for_apns, for_gcm or for_fcm, but not the last two"
         ) { value throws(InvalidValue) in
             guard let message = try value.structured().object,
                 message.has("for_apns") || message.has(v1) || message.has(v2), !message.has(v1) || !message.has(v2)

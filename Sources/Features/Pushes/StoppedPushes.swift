@@ -53,8 +53,9 @@ struct ListStoppedPushes: PostgresStatement {
         case .paused:
             return (stoppedBy.map { "Paused by \($0)." } ?? "It is paused.", "Resume it, or cancel it.")
         default:
-            let reason = reason ?? "It is halted."
-            return (reason, awaitsApproval ? approval : "Remove the cause, then resume the push, or cancel it.")
+            let resumption =
+                "Once the cause is removed, resume the push. If Kakao rejects its message, cancel it, and send a corrected one."
+            return (reason ?? "It is halted.", awaitsApproval ? approval : resumption)
         }
     }
 }

@@ -97,6 +97,7 @@ package struct WebhookFeature: Feature {
                 logger: logger
             ),
             WebhookSchedule(endpoints: endpoints.all.map(\.name), retries: settings.intervals.retries),
+            store: store,
             signal: notices.signal,
             commits: server.lostCommits,
             stateDirectory: nil,

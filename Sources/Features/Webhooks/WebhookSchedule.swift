@@ -12,7 +12,7 @@ struct WebhookSchedule: QueueSchedule {
     private static let maxPendingWrites = 4000
     /// How many webhooks of an endpoint are claimed at a time: more for one that responds soon. They are read when they are claimed, and
     /// should be sent soon after.
-    private static let claimSizes = 16...1024
+    private static let claimSizes = 16...512
     /// A claim that is used up within this time, in milliseconds, is followed by a larger one; one that lasts ten times as long by a smaller
     /// one.
     private static let shortClaim: UInt64 = 200

@@ -18,8 +18,6 @@ struct WebhookWork: QueueWork {
     let dropped: LoopCounts<DropCause>.Own
     let logger: Logger
 
-    var store: any WorkStore { webhooks }
-
     func drainNotices() -> WebhookSchedule.Notices { notices.drain() }
 
     func claim(_ order: [WebhookSchedule.Room], under lease: UUID) async throws -> ClaimedWebhooks {

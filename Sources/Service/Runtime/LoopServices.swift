@@ -1,9 +1,9 @@
-package import Endpoints
-package import EventLoop
-package import HTTPClient
-package import KakaoAPI
-package import Logging
-package import Postgres
+import Endpoints
+import EventLoop
+import HTTPClient
+import KakaoAPI
+import Logging
+import Postgres
 
 /// The services that each event loop has of its own, so that a request never leaves its event loop. Only if there are fewer
 /// connections to PostgreSQL than loops, some loops use the pool of another.

@@ -1,4 +1,4 @@
-package import EventLoop
+import EventLoop
 
 /// A value of which each event loop has a copy, so that reading it takes no lock. A reload of the settings replaces it.
 package final class LoopValue<Value: Sendable>: Sendable {

@@ -1,5 +1,5 @@
-package import FoundationEssentials
-package import Postgres
+import FoundationEssentials
+import Postgres
 
 /// Reads the time at which the transaction began.
 package struct ReadTransactionTime: PostgresStatement {

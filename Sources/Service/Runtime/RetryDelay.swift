@@ -1,4 +1,4 @@
-package import EventLoop
+import EventLoop
 
 /// The delay between two attempts. It doubles with each failure. A jitter of 20 % spreads the retries of attempts that
 /// failed together.

@@ -1,4 +1,4 @@
-package import EventLoop
+import EventLoop
 import Locking
 
 /// Deduplicated asynchronous requests: concurrent callers with the same key, on any event loop, share one request and

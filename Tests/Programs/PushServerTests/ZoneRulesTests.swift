@@ -140,8 +140,8 @@ import Testing
             ]
         )
         dryRun["needs_approval"] = true
-        let approved = "2026-12-01 09:00:00 +09:00 (Asia/Seoul), in 1 d 0 h, if it is approved by then"
-        #expect(summary().last == ["time", approved])
+        let time = "2026-12-01 09:00:00 +09:00 (Asia/Seoul), in 1 d 0 h"
+        #expect(summary().last == ["time", "\(time); it expires unless it is approved within 24 hours"])
         dryRun["waits_until"] = "2026-12-01T23:00:00Z"
         dryRun["needs_approval"] = false
         let begin = "2026-12-02 08:00:00 +09:00 (Asia/Seoul), in 1 d 23 h, when the hours for advertising begin"

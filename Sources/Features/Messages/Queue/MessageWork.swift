@@ -21,7 +21,6 @@ struct MessageWork: QueueWork {
     /// The receivers by final state.
     let receivers: LoopCounts<ReceiverState>.Own
 
-    var store: any WorkStore { messages }
     var nextTrial: UInt64? { availability.nextCall(.messages) }
     func admits() -> Bool { availability.admits(.messages) }
 

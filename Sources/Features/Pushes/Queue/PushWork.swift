@@ -24,7 +24,6 @@ struct PushWork: QueueWork {
     let users: LoopCounts<BatchState>.Own
     let logger: Logger
 
-    var store: any WorkStore { batches }
     var nextTrial: UInt64? { availability.nextCall(.pushes) }
     func admits() -> Bool { availability.admits(.pushes) }
 

@@ -41,7 +41,8 @@ struct SendingTime {
 
     private func future(_ date: Date, _ times: ShownTimes, _ now: Date) -> String {
         let remaining = Text.duration(seconds: max(0, date.timeIntervalSince(now)))
-        return "\(times.full(date)), in \(remaining)\(needsApproval ? ", if it is approved by then" : "")"
+        let condition = needsApproval ? "; it expires unless it is approved within 24 hours" : ""
+        return "\(times.full(date)), in \(remaining)\(condition)"
     }
 }
 

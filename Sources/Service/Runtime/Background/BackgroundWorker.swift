@@ -1,6 +1,6 @@
-package import EventLoop
+import EventLoop
 import Locking
-package import Logging
+import Logging
 import ServiceLifecycle
 
 /// Work that is repeated in the background until the server stops: a step, the time until the next one, and what to do

@@ -1,6 +1,6 @@
 import EventLoop
-package import Logging
-package import Postgres
+import Logging
+import Postgres
 
 /// The cleanup of a feature's tables: a background worker deletes old rows, in steps that are too small to delay other work.
 ///

@@ -1,8 +1,8 @@
 import Endpoints
 import EventLoop
 import FoundationEssentials
-package import Logging
-package import Postgres
+import Logging
+import Postgres
 
 /// The notifications that there is work to do, within a server and, by `NOTIFY`, from one server to the others. They make
 /// frequent polling unnecessary.

@@ -1,7 +1,7 @@
 import Endpoints
 import FoundationEssentials
 import KakaoAPI
-package import Schemas
+import Schemas
 
 /// A response that something else gave in Kakao's place.
 package struct ForeignResponse: Sendable {

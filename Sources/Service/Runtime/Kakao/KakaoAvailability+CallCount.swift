@@ -1,6 +1,6 @@
 import EventLoop
-package import Logging
-package import Postgres
+import Logging
+import Postgres
 
 extension KakaoAvailability {
     /// The calls of all APIs together that Kakao allows an app in a month without a contract (Kakao: Quotas).

@@ -1,9 +1,9 @@
-package import EventLoop
-package import FoundationEssentials
-package import KakaoAPI
+import EventLoop
+import FoundationEssentials
+import KakaoAPI
 import Locking
 import LogOutput
-package import Logging
+import Logging
 import Synchronization
 
 /// The availability of Kakao: whether Kakao responds and accepts the Admin key, for each kind of calls, and whether a quota makes

@@ -1,5 +1,5 @@
-package import Endpoints
-package import KakaoAPI
+import Endpoints
+import KakaoAPI
 
 extension KakaoError {
     /// The reason why Kakao itself rejects an access token; `nil` for other errors, among them a gateway's 401. Kakao has one

@@ -1,5 +1,5 @@
 import Endpoints
-package import KakaoAPI
+import KakaoAPI
 import Locking
 
 /// The counts of a server's calls to Kakao (`docs/metrics.md`).

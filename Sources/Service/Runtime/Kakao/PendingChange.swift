@@ -1,5 +1,5 @@
-package import Endpoints
-package import HTTPServer
+import Endpoints
+import HTTPServer
 import HTTPTypes
 import Schemas
 

@@ -1,9 +1,9 @@
-package import Endpoints
+import Endpoints
 import HTTPClient
-package import HTTPServer
+import HTTPServer
 import HTTPTypes
 import JSON
-package import KakaoAPI
+import KakaoAPI
 
 // The problems of requests that depend on a call to Kakao.
 extension ProblemKind {

@@ -1,4 +1,4 @@
-package import KakaoAPI
+import KakaoAPI
 
 extension PushVersion {
     /// The end of the names of operations; empty for version 1.

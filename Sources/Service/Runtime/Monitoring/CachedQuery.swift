@@ -1,5 +1,5 @@
 import EventLoop
-package import Postgres
+import Postgres
 
 /// A value that operators see, read from the database at most once in each lifetime, however often it is asked for.
 package actor CachedQuery<Value: Sendable> {

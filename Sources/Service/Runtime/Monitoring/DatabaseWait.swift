@@ -1,4 +1,4 @@
-package import Postgres
+import Postgres
 
 /// What sessions of PostgreSQL wait for, by the name of `pg_stat_activity.wait_event`: `SyncRep` is a synchronous standby,
 /// `transactionid` another transaction, `WALWrite` the disk.

@@ -1,4 +1,4 @@
-package import EventLoop
+import EventLoop
 
 /// Numbers by key that each event loop counts for itself, so that counting takes no lock. A scrape adds them up.
 package struct LoopCounts<Key: Hashable & Sendable>: Sendable {

@@ -1,4 +1,4 @@
-package import EventLoop
+import EventLoop
 
 /// A metric that is read when Prometheus asks for it (`docs/metrics.md`).
 package struct Metric: Sendable {

@@ -1,4 +1,4 @@
-package import Postgres
+import Postgres
 
 /// Reads how many connections the current role may open to the current database, and how many of them are free now.
 ///

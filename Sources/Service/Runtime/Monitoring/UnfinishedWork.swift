@@ -1,4 +1,4 @@
-package import FoundationEssentials
+import FoundationEssentials
 
 /// The pushes or the messages of all servers that have not ended, as operators see them.
 package struct UnfinishedWork: Sendable {

@@ -1,8 +1,8 @@
-package import EventLoop
+import EventLoop
 import FoundationEssentials
-package import Logging
+import Logging
 import Postgres
-package import ServiceLifecycle
+import ServiceLifecycle
 
 /// Carries out the work of a queue that any number of servers share: claims what is due under its lease, makes the requests that its
 /// schedule allows, and stores their results.
@@ -13,13 +13,14 @@ package import ServiceLifecycle
 /// A pass adopts notifications, reclaims the work of servers that have stopped, does chores, and claims. Requests and the writes of their
 /// results run beside the passes. ``WorkQueue`` keeps the lease.
 ///
-/// The compiler does not specialize it for the types of other modules. What each request passes through therefore avoids tuples,
-/// iterators and `isEmpty` of generic types, whose metadata is looked up at each use.
-package actor QueueRunner<Work: QueueWork>: Service {
+/// It is public, as all that it requires of the types of features: so a release build compiles it for each of them (`Package.swift`).
+/// Otherwise a push would cost the server a tenth more time.
+public actor QueueRunner<Work: QueueWork> {
     private typealias Claim = Work.Schedule.Claim
     private typealias Result = QueueResult<Work.Schedule.Claim, Work.Schedule.Outcome>
 
-    package nonisolated let unownedExecutor: UnownedSerialExecutor
+    /// The event loop of the queue.
+    public nonisolated let unownedExecutor: UnownedSerialExecutor
     private let loop: EventLoop
     private let work: Work
     private var schedule: Work.Schedule
@@ -44,12 +45,14 @@ package actor QueueRunner<Work: QueueWork>: Service {
     private var whenIdle: CheckedContinuation<Void, Never>?
 
     /// - Parameters:
+    ///   - store: The statements about leases.
     ///   - signal: Wakes the runner when there is work.
     ///   - stateDirectory: A directory that outlives the process, for its last claim; `nil` for none.
     ///   - progress: Records whether the queue makes progress.
     package init(
         _ work: Work,
         _ schedule: sending Work.Schedule,
+        store: any WorkStore,
         signal: Signal,
         commits: LostCommits,
         stateDirectory: String?,
@@ -57,7 +60,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
         progress: WorkProgress,
         logger: Logger
     ) {
-        loop = work.store.pool.loop
+        loop = store.pool.loop
         unownedExecutor = loop.asUnownedSerialExecutor()
         self.work = work
         self.schedule = schedule
@@ -66,7 +69,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
         self.logger = logger
         queue = WorkQueue(
             loop: loop,
-            store: work.store,
+            store: store,
             commits: commits,
             intervals: intervals,
             progress: progress,
@@ -79,7 +82,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
     /// Runs until the server shuts down, the requests in flight have completed, and their results are stored.
     ///
     /// If the task is cancelled, results that cannot be stored at once are left to the server that reclaims the work.
-    package func run() async {
+    public final func run() async {
         await withGracefulShutdownHandler {
             await withTaskCancellationHandler {
                 await runUntilStopped()
@@ -198,7 +201,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
 
     /// Does what follows from a change of the schedule.
     private func act() {
-        while schedule.released.count > 0 {
+        while !schedule.released.isEmpty {
             let released = schedule.released
             schedule.released = []
             for claim in released { release(claim) }
@@ -225,7 +228,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
                 logger.warning(
                     "Lease lost: another server has reclaimed the work of this one",
                     metadata: [
-                        "queue": "\(work.store.queue)", "unsent": "\(unsent.count)",
+                        "queue": "\(queue.name)", "unsent": "\(unsent.count)",
                         "requests_in_flight": "\(inFlight)",
                     ]
                 )
@@ -237,7 +240,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
     /// Stores again what this server has done, where PostgreSQL has lost that. Waits until the requests in flight have completed.
     ///
     /// - Parameter report: Records how many results are missing.
-    package func restore(_ report: LostCommits.Report) async throws {
+    public final func restore(_ report: LostCommits.Report) async throws {
         isRestoring = true
         restorations += 1
         defer {
@@ -261,18 +264,18 @@ package actor QueueRunner<Work: QueueWork>: Service {
         let restorations = restorations
         let claimed = try await work.claim(order, under: lease.id)
         let claims = claimed.claims
-        if claims.count > 0 { await queue.write(claims[claims.count - 1].id, under: lease) }
+        if let last = claims.last { await queue.write(last.id, under: lease) }
         guard claimed.isLeaseValid, queue.holds(lease) else {
             // They belong to another server.
             queue.renewLeaseNow()
             return false
         }
-        for index in 0..<claims.count { queue.track(claims[index].id) }
+        for claim in claims { queue.track(claim.id) }
         schedule.claimed(claimed, by: order, self.load())
         if isRestoring || restorations != self.restorations { releaseReady() }
         act()
         queue.progress.recordSuccess()
-        return claims.count > 0
+        return !claims.isEmpty
     }
 
     private func releaseReady() {
@@ -318,7 +321,7 @@ package actor QueueRunner<Work: QueueWork>: Service {
             }
             inFlight -= 1
             schedule.ended(item, results, load())
-            for index in 0..<results.count { record(results[index]) }
+            for result in results { record(result) }
             next = nextRequest()
             sendingEnd = queue.lease?.sendingEnd
             dispatch()
@@ -348,11 +351,11 @@ package actor QueueRunner<Work: QueueWork>: Service {
     }
 
     private func writeGroups() async {
-        while group.count > 0 {
+        while !group.isEmpty {
             let results = group
             group = []
             await persist { try await self.work.recordGroup(results) }
-            for index in 0..<results.count { recorded(results[index]) }
+            for result in results { recorded(result) }
         }
         isWritingGroup = false
     }

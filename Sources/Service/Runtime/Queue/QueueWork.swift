@@ -1,15 +1,12 @@
-package import EventLoop
-package import FoundationEssentials
+import EventLoop
+import FoundationEssentials
 
 /// The work of one kind that a ``QueueRunner`` carries out: what claims, requests and results mean for a feature. It has no state of its
 /// own: what is claimed, and what comes next, is known to its ``QueueSchedule``.
-package protocol QueueWork: Sendable {
+public protocol QueueWork: Sendable {
     associatedtype Schedule: QueueSchedule
     typealias Claim = Schedule.Claim
     typealias Outcome = Schedule.Outcome
-
-    /// The statements about leases.
-    var store: any WorkStore { get }
 
     // MARK: Requests
 
@@ -73,11 +70,16 @@ extension QueueWork {
 }
 
 /// What became of a claim.
-package struct QueueResult<Claim: Sendable, Outcome: Sendable>: Sendable {
-    package var claim: Claim
-    package let outcome: Outcome
+public struct QueueResult<Claim: Sendable, Outcome: Sendable>: Sendable {
+    /// The claim.
+    public var claim: Claim
+    /// What its request has led to.
+    public let outcome: Outcome
 
-    package init(_ claim: Claim, _ outcome: Outcome) {
+    /// - Parameters:
+    ///   - claim: The claim.
+    ///   - outcome: What its request has led to.
+    public init(_ claim: Claim, _ outcome: Outcome) {
         self.claim = claim
         self.outcome = outcome
     }
@@ -85,7 +87,7 @@ package struct QueueResult<Claim: Sendable, Outcome: Sendable>: Sendable {
 
 /// What a server does next in a queue: which work it claims, what it sends first, and when. Pure: its ``QueueRunner`` provides the clock,
 /// and performs what it returns.
-package protocol QueueSchedule {
+public protocol QueueSchedule {
     /// A claimed row: a batch of a push, a receiver of a message, a webhook.
     associatedtype Claim: QueueClaim
     associatedtype Outcome: Sendable
@@ -168,7 +170,7 @@ extension QueueSchedule {
 }
 
 /// The part of a pass in which a chore is done.
-package enum QueuePhase: Sendable {
+public enum QueuePhase: Sendable {
     /// It finds out what there is to claim.
     case beforeClaims
     /// It follows from results. The last one before the shutdown.
@@ -176,12 +178,12 @@ package enum QueuePhase: Sendable {
 }
 
 /// A claim with the id by which its server tracks it.
-package protocol QueueClaim: Sendable {
+public protocol QueueClaim: Sendable {
     var id: ClaimID { get }
 }
 
 /// The claims that a statement has made.
-package protocol QueueClaims<Claim>: Sendable {
+public protocol QueueClaims<Claim>: Sendable {
     associatedtype Claim
     var claims: [Claim] { get }
     /// Whether the lease was valid when they were made.
@@ -189,19 +191,20 @@ package protocol QueueClaims<Claim>: Sendable {
 }
 
 /// The state of a server's requests and results, by which its schedule decides.
-package struct QueueLoad: Sendable {
+public struct QueueLoad: Sendable {
     /// The loop's clock in milliseconds.
-    package let now: UInt64
+    public let now: UInt64
     /// The number of requests in flight.
-    package let inFlight: Int
+    public let inFlight: Int
     /// The number of results that are not stored.
-    package let pendingWrites: Int
+    public let pendingWrites: Int
     /// Whether the lease allows claims, as far as that matters.
-    package let mayClaim: Bool
+    public let mayClaim: Bool
     /// See ``QueueWork/nextTrial``.
-    package let nextTrial: UInt64?
+    public let nextTrial: UInt64?
 
-    package init(
+    /// Creates a state. Tests leave out what does not matter to them.
+    public init(
         now: UInt64,
         inFlight: Int = 0,
         pendingWrites: Int = 0,

@@ -1,5 +1,5 @@
-package import FoundationEssentials
-package import Postgres
+import FoundationEssentials
+import Postgres
 
 /// How a feature writes the member `data` of its webhooks. It lists them in its `webhookData`.
 ///

@@ -1,7 +1,7 @@
 import Dispatch
 import Endpoints
-package import EventLoop
-package import FoundationEssentials
+import EventLoop
+import FoundationEssentials
 import Glibc
 
 /// The last claim of a process in a queue, in a file that outlives the process.

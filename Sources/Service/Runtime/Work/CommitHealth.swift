@@ -1,7 +1,7 @@
 import EventLoop
 import Locking
-package import Logging
-package import Postgres
+import Logging
+import Postgres
 
 /// Whether PostgreSQL commits, judged by the renewals of this server's leases: the writes that an idle server makes anyway.
 ///

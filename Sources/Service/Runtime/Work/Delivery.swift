@@ -1,4 +1,4 @@
-package import Schemas
+import Schemas
 
 /// The treatment of a request that was sent and got no response. Kakao's calls that send have no idempotency key.
 package enum Delivery: String, Sendable, CaseIterable {

@@ -1,5 +1,5 @@
-package import FoundationEssentials
-package import Postgres
+import FoundationEssentials
+import Postgres
 
 /// Lists the servers that hold a lease, the oldest first. Each holds one of the queue of pushes.
 package struct ListServers: PostgresStatement {

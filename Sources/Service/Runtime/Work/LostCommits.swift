@@ -1,8 +1,8 @@
 import EventLoop
 import FoundationEssentials
 import Locking
-package import Logging
-package import Postgres
+import Logging
+import Postgres
 
 /// Finds out whether PostgreSQL has lost commits, and stores again what this server knows of them.
 ///
@@ -14,13 +14,13 @@ package import Postgres
 ///
 /// After a loss the sender is stopped (``SenderControl``) until an operator starts it: what others have committed, such as a
 /// cancellation, may be lost too. It is stopped before anything is stored again, so that no PostgreSQL has the one without the other.
-package final class LostCommits: Sendable {
+public final class LostCommits: Sendable {
     /// Compares what this server knows to be committed with the database, reports what is missing, and then stores it again.
     package typealias Check = @Sendable (Report) async throws -> Void
 
     /// Records how many things are missing, and which pushes and messages are lost entirely. A check calls it once, with all that it has
     /// found and before it stores anything again: if it fails halfway, its repetition finds only the rest.
-    package typealias Report = @Sendable (_ missing: Int, _ gone: [String]) async throws -> Void
+    public typealias Report = @Sendable (_ missing: Int, _ gone: [String]) async throws -> Void
 
     /// The name of the operator in the stop of the sender.
     private static let actor = "push-server"

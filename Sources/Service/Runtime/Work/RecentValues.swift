@@ -1,4 +1,4 @@
-package import EventLoop
+import EventLoop
 
 /// What holds for all that a server keeps for the case that PostgreSQL loses it.
 package enum RecentFacts {

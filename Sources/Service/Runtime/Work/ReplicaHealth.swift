@@ -1,9 +1,9 @@
 import Endpoints
 import EventLoop
-package import FoundationEssentials
+import FoundationEssentials
 import Locking
-package import Logging
-package import Postgres
+import Logging
+import Postgres
 
 /// How far the replica of `database.read_url` is behind, and hence whether it is read.
 ///

@@ -1,9 +1,9 @@
-package import Endpoints
-package import EventLoop
-package import FoundationEssentials
+import Endpoints
+import EventLoop
+import FoundationEssentials
 import Locking
-package import Logging
-package import Postgres
+import Logging
+import Postgres
 
 /// The switch that stops all that is sent: pushes and KakaoTalk messages, on all servers of a database.
 ///

@@ -1,8 +1,8 @@
-package import Endpoints
-package import FoundationEssentials
+import Endpoints
+import FoundationEssentials
 import HTTPServer
 import JSON
-package import Postgres
+import Postgres
 import Schemas
 
 /// The times between which a push or a message is sent, as its request gives them.

@@ -1,5 +1,5 @@
 import EventLoop
-package import FoundationEssentials
+import FoundationEssentials
 
 /// A server's right to claim the work of a queue and to carry it out, as the server knows it.
 ///

@@ -1,13 +1,13 @@
 import Endpoints
-package import EventLoop
-package import FoundationEssentials
-package import Logging
+import EventLoop
+import FoundationEssentials
+import Logging
 
 /// The id of one claim of a piece of work, such as a batch of a push.
 ///
 /// It includes the number of claims, because the work may be claimed again before the server reads the response to the
 /// statement that stored the result of this claim.
-package struct ClaimID: Hashable, Sendable {
+public struct ClaimID: Hashable, Sendable {
     /// The row that the work belongs to, such as a push.
     let ownerID: UUID
     /// The number of the work within that row.
@@ -42,6 +42,8 @@ package final class WorkQueue {
     private static let storageWarningInterval: UInt64 = 10_000
 
     package let intervals: WorkIntervals
+    /// The name of the queue in `work_leases`.
+    package var name: String { store.queue }
     package let progress: WorkProgress
     private let loop: EventLoop
     private let store: any WorkStore

@@ -1,6 +1,6 @@
 import Endpoints
-package import FoundationEssentials
-package import Postgres
+import FoundationEssentials
+import Postgres
 
 /// The work of one kind in PostgreSQL, as far as it differs between queues.
 ///
@@ -38,7 +38,7 @@ package protocol WorkStore: Sendable {
 }
 
 /// The work of deleted leases that is available again, or has ended.
-package struct ReclaimedWork: Sendable, Equatable {
+public struct ReclaimedWork: Sendable, Equatable {
     /// The number of rows, such as batches of pushes.
     package private(set) var items = 0
     /// The number of users or receivers who are uncertain from now on, by their push or message.
