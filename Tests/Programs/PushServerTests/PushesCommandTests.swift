@@ -391,7 +391,7 @@ import Testing
             // The server rejects this one, with its own message.
             let empty = try await pushes.run(["send", "--message", "{}"] + rest)
             #expect(empty.code == EX_USAGE)
-            #expect(empty.errors.contains("message must be an object with for_apns"))
+            #expect(empty.errors.contains("message must be an object like Kakao's push_message"))
             #expect(try await service.database.count("pushes") == 2)
         }
     }

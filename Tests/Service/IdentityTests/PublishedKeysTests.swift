@@ -17,7 +17,8 @@ import Testing
             let loops = try EventLoopGroup(count: 1)
             defer { loops.shutdown() }
             let loop = loops.loops[0]
-            let client = HTTPClient(loop: loop)
+            // Longer than a busy machine takes for the first fetch.
+            let client = HTTPClient(settings: HTTPClientSettings(totalTimeout: .seconds(60)), loop: loop)
             let interval = Duration.seconds(4)
             let keys = PublishedKeys(
                 url: service.kakao.sandbox.url + "/.well-known/jwks.json",
