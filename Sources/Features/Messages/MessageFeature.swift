@@ -95,7 +95,7 @@ package struct MessageFeature: Feature {
             receivers: receivers.on(loop.loop),
             logger: server.logger
         )
-        return [MessageSending(runner: sender), resolver, notices.servers.worker(logger: server.logger)]
+        return [QueueService { await sender.run() }, resolver, notices.servers.worker(logger: server.logger)]
     }
 
     package var retentions: [Retention] {
@@ -106,11 +106,4 @@ package struct MessageFeature: Feature {
     package var channels: [String] { [notices.servers.channel] }
 
     package func receive(_ event: PostgresListener.Event) { notices.servers.receive(event) }
-}
-
-/// Carries out the queue.
-private struct MessageSending: Service {
-    let runner: QueueRunner<MessageWork>
-
-    func run() async { await runner.run() }
 }

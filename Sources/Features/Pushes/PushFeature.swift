@@ -116,7 +116,7 @@ package struct PushFeature: Feature {
             logger: server.logger
         )
         return [
-            PushSending(runner: sender), preparer.worker(on: background.loop),
+            QueueService { await sender.run() }, preparer.worker(on: background.loop),
             notices.servers.worker(logger: server.logger), events,
         ]
     }
@@ -149,11 +149,4 @@ package struct PushFeature: Feature {
     package var channels: [String] { [notices.servers.channel] }
 
     package func receive(_ event: PostgresListener.Event) { notices.servers.receive(event) }
-}
-
-/// Carries out the queue.
-private struct PushSending: Service {
-    let runner: QueueRunner<PushWork>
-
-    func run() async { await runner.run() }
 }

@@ -8,14 +8,23 @@ import Runtime
 /// Claims webhooks that are due under a valid lease, live ones before those that are delivered again. Of an endpoint that is failing, it
 /// claims one, if no other server probes the endpoint.
 struct ClaimWebhooks: PostgresStatement {
+    /// Returns a query of those webhooks of the endpoint `open` that are due. Each of the two conditions has an index of its own.
+    private static func due(_ condition: SQL) -> SQL {
+        """
+        SELECT id
+        FROM webhook_events
+        WHERE endpoint = open.name
+            AND state = 'pending'
+            AND \(condition)
+            AND due_at <= now()
+        ORDER BY due_at
+        LIMIT open.room
+        FOR UPDATE SKIP LOCKED
+        """
+    }
+
     static let sql: SQL = """
-        WITH held AS MATERIALIZED (
-            SELECT id
-            FROM work_leases
-            WHERE id = $1
-                AND ends_at > now()
-            FOR KEY SHARE
-        ),
+        WITH held AS MATERIALIZED (\(SQL.lockedLease("$1"))),
         probe AS (
             UPDATE webhook_endpoints AS endpoint
             SET next_probe_at = now() + make_interval(secs => $4)
@@ -44,30 +53,10 @@ struct ClaimWebhooks: PostgresStatement {
                 FROM open
                 CROSS JOIN LATERAL (
                     SELECT id
-                    FROM (
-                        SELECT id
-                        FROM webhook_events
-                        WHERE endpoint = open.name
-                            AND state = 'pending'
-                            AND replayed_from IS NULL
-                            AND due_at <= now()
-                        ORDER BY due_at
-                        LIMIT open.room
-                        FOR UPDATE SKIP LOCKED
-                    ) AS live
+                    FROM (\(due("replayed_from IS NULL"))) AS live
                     UNION ALL
                     SELECT id
-                    FROM (
-                        SELECT id
-                        FROM webhook_events
-                        WHERE endpoint = open.name
-                            AND state = 'pending'
-                            AND replayed_from IS NOT NULL
-                            AND due_at <= now()
-                        ORDER BY due_at
-                        LIMIT open.room
-                        FOR UPDATE SKIP LOCKED
-                    ) AS replayed
+                    FROM (\(due("replayed_from IS NOT NULL"))) AS replayed
                     LIMIT open.room
                 ) AS due
             ))

@@ -75,10 +75,11 @@ struct WebhookSender: Sendable {
             return attempt(response, MonotonicTime.now - start)
         } catch {
             let duration = MonotonicTime.now - start
+            // A server that was suspended says nothing about the endpoint.
+            let wasSuspended = duration > timeLimit * 2
             let outcome: WebhookOutcome =
                 switch error.code {
-                // A server that was suspended says nothing about the endpoint.
-                case _ where duration > timeLimit * 2: .abandoned
+                case _ where wasSuspended: .abandoned
                 case .cannotResolve, .cannotConnect, .proxy, .tls, .expired, .overloaded, .internalFailure,
                     .invalidRequest:
                     .unavailable

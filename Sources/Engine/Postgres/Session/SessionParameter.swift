@@ -32,8 +32,8 @@ struct SessionParameter: Sendable, Equatable {
     }
 
     /// The time after which PostgreSQL ends a transaction whose client does nothing, and so releases its locks. No
-    /// transaction waits for anything but the database, so the client is stopped or has no network. Shorter than a lease,
-    /// so that other servers can reclaim the work of a server that was stopped within a transaction.
+    /// transaction waits for anything but the database, so the client is stopped or has no network. Shorter than a lease:
+    /// when the lease of a stopped server ends, its transactions no longer keep others from its work.
     private static let idleTransactionTimeout = Duration.seconds(10)
 
     /// The parameters of a connection with `settings`. Those that a version of PostgreSQL does not have are left out.

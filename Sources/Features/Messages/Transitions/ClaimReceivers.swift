@@ -45,13 +45,7 @@ private func usedToday(_ key: SQL) -> SQL {
 /// statement began has a new `ctid` and is not claimed now. Only claimed receivers are counted in the quotas.
 struct ClaimReceivers: PostgresStatement {
     static let sql: SQL = """
-        WITH lease AS (
-            SELECT id
-            FROM work_leases
-            WHERE id = $1
-                AND ends_at > now()
-            FOR KEY SHARE
-        ),
+        WITH lease AS (\(SQL.lockedLease("$1"))),
         -- Waits for a stop that is being committed, and until all servers know what a new run of PostgreSQL has lost.
         running AS MATERIALIZED (
             SELECT 1

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Postgres
+import Runtime
 
 extension BatchStore {
     /// The number of batches to claim of a push.
@@ -31,13 +32,7 @@ struct ClaimBatches: PostgresStatement {
     static let sharing: Int32 = 100
 
     static let sql: SQL = """
-        WITH lease AS MATERIALIZED (
-            SELECT id
-            FROM work_leases
-            WHERE id = $3
-                AND ends_at > now()
-            FOR KEY SHARE
-        ),
+        WITH lease AS MATERIALIZED (\(SQL.lockedLease("$3"))),
         -- Waits for a stop that is being committed. A lease is valid, and claims nothing, while the sender is stopped, or until all
         -- servers know what a new run of PostgreSQL has lost.
         running AS MATERIALIZED (

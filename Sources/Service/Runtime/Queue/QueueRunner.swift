@@ -13,8 +13,8 @@ import ServiceLifecycle
 /// A pass adopts notifications, reclaims the work of servers that have stopped, does chores, and claims. Requests and the writes of their
 /// results run beside the passes. ``WorkQueue`` keeps the lease.
 ///
-/// It is public, as all that it requires of the types of features: so a release build compiles it for each of them (`Package.swift`).
-/// Otherwise a push would cost the server a tenth more time.
+/// It is public, and so is all that it requires of features, so that a release build compiles it for the types of each (`Package.swift`).
+/// Otherwise each request would look up the metadata of generic types.
 public actor QueueRunner<Work: QueueWork> {
     private typealias Claim = Work.Schedule.Claim
     private typealias Result = QueueResult<Work.Schedule.Claim, Work.Schedule.Outcome>

@@ -73,12 +73,12 @@ extension QueueWork {
 public struct QueueResult<Claim: Sendable, Outcome: Sendable>: Sendable {
     /// The claim.
     public var claim: Claim
-    /// What its request has led to.
+    /// The outcome of its request.
     public let outcome: Outcome
 
     /// - Parameters:
     ///   - claim: The claim.
-    ///   - outcome: What its request has led to.
+    ///   - outcome: The outcome of its request.
     public init(_ claim: Claim, _ outcome: Outcome) {
         self.claim = claim
         self.outcome = outcome

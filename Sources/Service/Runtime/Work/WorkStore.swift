@@ -123,6 +123,19 @@ extension WorkStore {
 
 // MARK: Statements
 
+extension SQL {
+    /// A query that returns the lease `id` unless it has ended. It keeps other servers from deleting the lease until the transaction ends.
+    package static func lockedLease(_ id: SQL) -> SQL {
+        """
+        SELECT id
+        FROM work_leases
+        WHERE id = \(id)
+            AND ends_at > now()
+        FOR KEY SHARE
+        """
+    }
+}
+
 /// Stores a new lease, with the server that holds it.
 struct AcquireLease: PostgresStatement {
     static let sql: SQL = """
