@@ -145,7 +145,9 @@ struct KakaoRelayRoutes: RouteCollection {
     ) async throws -> Response {
         do {
             var response = try await send(request, of: target, uploads, on: call)
-            if operation.isPaged { response.body = PageAddresses.replacing(in: response.body, publicURL()) }
+            if operation.isPaged {
+                response.body = PageAddresses.replacing(in: response.body, publicURL(), of: target.accountUserID)
+            }
             return Response(relaying: response)
         } catch let error as KakaoError {
             throw problem(error, of: target, isIdempotent: operation.isIdempotent)
@@ -257,6 +259,14 @@ struct KakaoRelayRoutes: RouteCollection {
             case .known(_, let userID): userID
             case .account(let userID): userID
             case .app: nil
+            }
+        }
+
+        /// The user of ``account(_:)``.
+        var accountUserID: Int64? {
+            switch self {
+            case .account(let userID): userID
+            case .known, .app: nil
             }
         }
     }

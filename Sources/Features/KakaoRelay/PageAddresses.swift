@@ -7,13 +7,18 @@ enum PageAddresses {
 
     /// Returns a body whose addresses of other pages lead to this server. Another body comes back unchanged.
     ///
-    /// - Parameter publicURL: The URL at which callers reach the server. Without it, the addresses are relative.
-    static func replacing(in body: [UInt8], _ publicURL: String?) -> [UInt8] {
+    /// - Parameters:
+    ///   - publicURL: The URL at which callers reach the server. Without it, the addresses are relative.
+    ///   - userID: The user whom the caller named. Kakao was called with the user's token, so that its addresses do not name the user.
+    ///     `nil` for other calls.
+    static func replacing(in body: [UInt8], _ publicURL: String?, of userID: Int64? = nil) -> [UInt8] {
         guard var object = (try? JSONValue(parsing: body))?.object else { return body }
         var isChanged = false
         for member in members {
             guard let address = object[member]?.string, let target = target(of: address) else { continue }
-            object[member] = .string((publicURL ?? "") + target)
+            let separator = target.contains("?") ? "&" : "?"
+            let user = userID.map { "\(separator)target_id_type=user_id&target_id=\($0)" } ?? ""
+            object[member] = .string((publicURL ?? "") + target + user)
             isChanged = true
         }
         return isChanged ? JSONValue.object(object).bytes() : body

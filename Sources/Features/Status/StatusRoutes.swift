@@ -48,6 +48,7 @@ struct StatusRoutes: RouteCollection {
             backlog: report.backlog,
             pushes: await pushes,
             messages: await messages,
+            webhookEndpoints: report.webhookEndpoints,
             isDatabaseUp: report.isDatabaseUp,
             commits: server.lostCommits.health.state,
             replica: server.replica?.report,
@@ -99,6 +100,7 @@ private struct ServiceStatus: Sendable {
     /// Those that have not ended; `nil` if the database does not respond.
     let pushes: ShownWork?
     let messages: ShownWork?
+    let webhookEndpoints: [WebhookEndpointHealth]
     let isDatabaseUp: Bool
     let commits: CommitHealth.State
     /// `nil` if there is none.
@@ -131,6 +133,12 @@ private struct ServiceStatus: Sendable {
                 "The KakaoTalk messages that have not ended; null if the database does not respond.",
                 \.messages
             ),
+            .array(
+                "webhook_endpoints",
+                webhookEndpointShape.kind,
+                "The endpoints of webhooks, to a minute; none if the database does not respond.",
+                \.webhookEndpoints
+            ),
             .nullable(
                 "journal",
                 journalShape.kind,
@@ -158,6 +166,17 @@ private struct ServiceStatus: Sendable {
                 "For how long the oldest of them has been due.",
                 \.backlog?.oldestSeconds
             ),
+        ]
+    )
+
+    private static let webhookEndpointShape = Shape<WebhookEndpointHealth>(
+        "WebhookEndpointStatus",
+        [
+            .member("name", .text, "The name.", \.name),
+            .member("state", .text, "`delivering`, `failing` or `gone`.", \.state),
+            .member("since", .time, "Since when it is in this state.", \.since),
+            .nullable("last_error", .text, "Its last error.", \.lastError),
+            .member("lag_seconds", .seconds, "For how long its oldest webhook has been due.", \.lagSeconds),
         ]
     )
 

@@ -39,11 +39,21 @@ struct WebhookMonitoring: Sendable {
         }
         // A removed one gets nothing any more.
         let present = states.filter { $0.status != .removed }
-        return Monitoring.Report(
+        var report = Monitoring.Report(
             metrics: [
                 Self.lag.reading("endpoint", present.map { ($0.name, $0.lag) }),
                 Self.up.reading("endpoint", present.map { ($0.name, $0.status == .delivering ? 1 : 0) }),
             ] + counts
         )
+        report.webhookEndpoints = present.map { state in
+            WebhookEndpointHealth(
+                name: state.name,
+                state: state.status.rawValue,
+                since: state.since,
+                lastError: state.lastError,
+                lagSeconds: state.lag
+            )
+        }
+        return report
     }
 }

@@ -4,8 +4,20 @@ import Testing
 
 /// The addresses of other pages in Kakao's responses.
 @Suite struct PageAddressesTests {
-    private static func replaced(_ body: String, _ publicURL: String? = "https://push.example.com") -> String {
-        String(decoding: PageAddresses.replacing(in: Array(body.utf8), publicURL), as: UTF8.self)
+    private static func replaced(
+        _ body: String,
+        _ publicURL: String? = "https://push.example.com",
+        of userID: Int64? = nil
+    ) -> String {
+        String(decoding: PageAddresses.replacing(in: Array(body.utf8), publicURL, of: userID), as: UTF8.self)
+    }
+
+    @Test("The address for an operator names the user whose token Kakao has got", arguments: ["", "?limit=1"])
+    func user(query: String) {
+        let user = "\(query.isEmpty ? "?" : "&")target_id_type=user_id&target_id=7"
+        let body = #"{"after_url":"https://kapi.kakao.com/v1/api/talk/friends\#(query)"}"#
+        let replaced = #"{"after_url":"https://push.example.com/v1/api/talk/friends\#(query)\#(user)"}"#
+        #expect(Self.replaced(body, of: 7) == replaced)
     }
 
     @Test("Only the host of the two addresses changes; numbers and the order of members stay")

@@ -46,7 +46,7 @@ import Testing
             #expect(key["revoked_at"] == .null && key["last_used_at"] == .null)
             let caller = service.api.with("Bearer \(try #require(key["key"]?.string))")
             #expect(try await caller.get("/v1/pushes").status == 200)
-            #expect(try await caller.get("/v1/webhooks").status == 403)
+            #expect(try await caller.post("/v1/webhooks/replay", json: ["id": "msg_1"]).status == 403)
             #expect(try await caller.post(Self.path, json: ["name": "x", "role": "security"]).status == 403)
             #expect(try await caller.get(Self.path).status == 403)
             #expect(try await caller.delete(answer.headerFields[.location] ?? "").status == 403)

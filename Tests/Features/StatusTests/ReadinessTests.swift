@@ -118,7 +118,8 @@ import Testing
             let before = try #require(try await service.api.get("/v1/status").json?.object)
             #expect(
                 before.members.map(\.name) == [
-                    "sender", "backlog", "pushes", "messages", "journal", "database", "kakao", "servers",
+                    "sender", "backlog", "pushes", "messages", "webhook_endpoints", "journal", "database", "kakao",
+                    "servers",
                 ]
             )
             #expect(

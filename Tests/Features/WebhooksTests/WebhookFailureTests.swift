@@ -75,6 +75,8 @@ import Testing
             #expect(try await api.endpoint()?["last_error"]?.string?.hasPrefix("HTTP 503") == true)
             #expect(try await api.unacceptedWebhooks() == [])
             try await eventually("the lag is seen") { try await api.webhookLag() > 0 }
+            let shown = try await api.get("/v1/status").json?["webhook_endpoints"]?.array
+            #expect(shown?.map { $0["name"] } == ["default"] && shown?.first?["state"] == "failing", "\(shown ?? [])")
             #expect(service.log.messages.contains { $0 == "Webhook endpoint does not accept webhooks" })
             kakao.sandbox.removeFaults()
             try await eventually("all arrive") { Set(kakao.callbackWebhooks) == ids }

@@ -105,6 +105,13 @@ import Testing
             ],
             "messages": ["states": ["scheduled": 0, "sending": 0], "attention": []],
             "backlog": ["batches": 1200, "oldest_seconds": .number(try #require(JSONNumber(75.5)))],
+            "webhook_endpoints": [
+                ["name": "crm", "state": "delivering", "since": "2026-11-20T08:15:30Z", "lag_seconds": 0],
+                [
+                    "name": "billing", "state": "failing", "since": "2026-11-21T08:15:30Z", "last_error": "HTTP 503",
+                    "lag_seconds": 75,
+                ],
+            ],
             "journal": ["open": true, "records": 3, "oldest_seconds": 9, "rejected": 2],
             "database": [
                 "up": false, "state": "not_committing", "waiting": 7,
@@ -130,7 +137,10 @@ import Testing
                 "  oldest halted  01a2 (Sale?), of 2026-11-21T08:15:30Z", "    reason       wrong appKey",
                 "    remedy       Resume it.", "messages         none unfinished",
                 "waiting batches  1,200, the oldest due for 1 min 16 s",
-                "journal          open, 3 calls wait, the oldest for 9 s, 2 rejected",
+                "webhooks         1 of 2 endpoints accept them",
+                "  billing        failing since 2026-11-21T08:15:30Z, the oldest due for 1 min 15 s",
+                "    reason       HTTP 503",
+                "journal          open, 3 calls wait, the oldest for 9 s, 2 rejected (push-server journal show)",
                 "PostgreSQL       does not commit, 7 statements wait",
                 "  waits for      SyncRep in 3 sessions, for up to 12 s",
                 "  replica        is not read, 1 min 15 s behind", "Kakao            refusing",
@@ -140,6 +150,13 @@ import Testing
             ]
         )
         #expect(!ShownStatus.isHealthy(status))
+        var healthy: JSONObject = ["sender": ["state": "running"], "database": ["up": true]]
+        #expect(ShownStatus.isHealthy(.object(healthy)))
+        healthy["webhook_endpoints"] = status["webhook_endpoints"]
+        #expect(!ShownStatus.isHealthy(.object(healthy)))
+        healthy["webhook_endpoints"] = []
+        healthy["journal"] = ["open": true, "rejected": 1]
+        #expect(!ShownStatus.isHealthy(.object(healthy)))
         let down: JSONValue = ["sender": ["state": "running"], "database": ["up": false, "state": "unreachable"]]
         #expect(
             try ShownStatus.rows(down).first == ["sender", "running; nothing is sent: PostgreSQL does not respond"]

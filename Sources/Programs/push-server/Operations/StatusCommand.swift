@@ -7,8 +7,8 @@ struct StatusCommand: ServerCommand {
         abstract: "Show whether pushes and messages are sent, and if not, why.",
         discussion: """
             A client of the server's HTTP API. The operator key, with the scope read, comes from OPERATOR_KEY or a file. Exit code 0: \
-            all is well. 2: the sender does not send, a push is halted, PostgreSQL or Kakao does not respond, or the journal cannot be \
-            written. 1: the command failed.
+            all is well. 2: the sender does not send, a push is halted, PostgreSQL or Kakao does not respond, an endpoint accepts no \
+            webhooks, or the journal cannot be written or has rejected calls. 1: the command failed.
             """
     )
 
@@ -31,7 +31,7 @@ enum ShownStatus {
         }
         return self.sender(sender, status["database"]) + work("pushes", status["pushes"])
             + work("messages", status["messages"])
-            + backlog(status["backlog"]) + journal(status["journal"])
+            + backlog(status["backlog"]) + webhooks(status["webhook_endpoints"]) + journal(status["journal"])
             + database(status["database"]) + kakao(status["kakao"]) + servers(status["servers"])
     }
 
@@ -39,9 +39,12 @@ enum ShownStatus {
     static func isHealthy(_ status: JSONValue) -> Bool {
         let kakao = status["kakao"]?["state"]?.string
         let journal = ["open", "unverified_open"].map { status["journal"]?[$0] }
+        let rejected = status["journal"]?["rejected"]?.integer ?? 0
+        let endpoints = (status["webhook_endpoints"]?.array ?? []).map { $0["state"]?.string }
         let halted = ["pushes", "messages"].map { status[$0]?["states"]?["halted"]?.integer ?? 0 }
         return status["sender"]?["state"] == "running" && status["database"]?["up"] == true && halted == [0, 0]
-            && !["unreachable", "refusing", "intercepted"].contains(kakao) && !journal.contains(false)
+            && !["unreachable", "refusing", "intercepted"].contains(kakao) && !journal.contains(false) && rejected == 0
+            && endpoints.allSatisfy { $0 == "delivering" }
     }
 
     /// The rows of the sender.
@@ -84,6 +87,22 @@ enum ShownStatus {
         return [["waiting batches", Text.grouped(batches) + (batches > 0 ? ", the oldest due for \(oldest)" : "")]]
     }
 
+    /// The rows of the endpoints of webhooks: the number of those that accept them, and each that does not.
+    private static func webhooks(_ endpoints: JSONValue?) -> [[String]] {
+        let endpoints = endpoints?.array ?? []
+        guard !endpoints.isEmpty else { return [] }
+        let (accepting, others) = (
+            endpoints.filter { $0["state"] == "delivering" }, endpoints.filter { $0["state"] != "delivering" }
+        )
+        let rows = [["webhooks", "\(accepting.count) of \(endpoints.count) endpoints accept them"]]
+        return others.reduce(into: rows) { rows, endpoint in
+            let lag = Text.duration(seconds: seconds(endpoint["lag_seconds"]))
+            let state = "\(endpoint.printable("state")) since \(endpoint.printable("since")), the oldest due for \(lag)"
+            rows.append(["  \(endpoint.printable("name"))", state])
+            if let error = endpoint["last_error"]?.string { rows.append(["    reason", Text.printable(error)]) }
+        }
+    }
+
     private static func journal(_ journal: JSONValue?) -> [[String]] {
         guard let journal, journal.object != nil else { return [["journal", "none"]] }
         let records = journal["records"]?.integer ?? 0
@@ -93,7 +112,7 @@ enum ShownStatus {
         if records > 0 {
             parts.append("the oldest for \(Text.duration(seconds: seconds(journal["oldest_seconds"])))")
         }
-        if rejected > 0 { parts.append("\(Text.grouped(rejected)) rejected") }
+        if rejected > 0 { parts.append("\(Text.grouped(rejected)) rejected (push-server journal show)") }
         if journal["unverified_open"] == false { parts.append("unverified/ closed: account events may be lost") }
         return [["journal", parts.joined(separator: ", ")]]
     }

@@ -6,7 +6,8 @@ struct WebhooksCommand: AsyncParsableCommand {
         commandName: "webhooks",
         abstract: "Show, test and repeat the webhooks that the server sends to your backend.",
         discussion: """
-            A client of the server's HTTP API. The operator key, with the scope admin, comes from OPERATOR_KEY or a file.
+            A client of the server's HTTP API. The operator key comes from OPERATOR_KEY or a file; status and test need the scope \
+            operate, the others admin.
             """,
         subcommands: [Status.self, Test.self, Replay.self, CancelReplays.self]
     )

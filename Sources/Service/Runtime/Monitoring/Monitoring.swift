@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Locking
 
 /// The part of the service that operators see: each feature registers a source, and the feature `Status` shows what
@@ -13,6 +14,8 @@ package final class Monitoring: Sendable {
         package var pushes: UnfinishedWork.Source?
         /// The KakaoTalk messages that have not ended, likewise.
         package var messages: UnfinishedWork.Source?
+        /// The endpoints of webhooks; none if the feature has none, or while the database is unavailable.
+        package var webhookEndpoints: [WebhookEndpointHealth] = []
         /// Whether the database has responded to the queries for this report, and commits.
         package var isDatabaseUp: Bool
 
@@ -48,6 +51,7 @@ package final class Monitoring: Sendable {
             total.isDatabaseUp = total.isDatabaseUp && report.isDatabaseUp
             total.pushes = total.pushes ?? report.pushes
             total.messages = total.messages ?? report.messages
+            total.webhookEndpoints += report.webhookEndpoints
             if let backlog = report.backlog { total.backlog = (total.backlog ?? Backlog()) + backlog }
         }
         return total
@@ -72,5 +76,25 @@ package struct Backlog: Sendable {
 
     static func + (left: Backlog, right: Backlog) -> Backlog {
         Backlog(batches: left.batches + right.batches, oldestSeconds: max(left.oldestSeconds, right.oldestSeconds))
+    }
+}
+
+/// Whether an endpoint accepts webhooks, as the status shows it.
+package struct WebhookEndpointHealth: Sendable {
+    package let name: String
+    /// `delivering`, `failing` or `gone`.
+    package let state: String
+    /// Since when it is in this state.
+    package let since: Date
+    package let lastError: String?
+    /// The seconds for which its oldest webhook has been due; 0 if none is due.
+    package let lagSeconds: Double
+
+    package init(name: String, state: String, since: Date, lastError: String?, lagSeconds: Double) {
+        self.name = name
+        self.state = state
+        self.since = since
+        self.lastError = lastError
+        self.lagSeconds = lagSeconds
     }
 }
