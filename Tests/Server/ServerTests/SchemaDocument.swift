@@ -197,7 +197,9 @@ private struct TableWrite {
             let starts = text.matches(of: /struct (\w+): \w+Statement\b/)
             for (index, start) in starts.enumerated() {
                 let end = index + 1 < starts.count ? starts[index + 1].range.lowerBound : text.endIndex
-                let literals = text[start.range.upperBound..<end].split(separator: "\"\"\"")
+                let members = text[start.range.upperBound..<end]
+                guard let sql = members.firstMatch(of: /static (let|var) sql\b/) else { continue }
+                let literals = members[sql.range.upperBound...].split(separator: "\"\"\"")
                 guard literals.count > 1 else { continue }
                 writes += all(in: String(literals[1]), writer: "`\(start.1)`")
             }
