@@ -9,8 +9,8 @@ enum PageAddresses {
     ///
     /// - Parameters:
     ///   - publicURL: The URL at which callers reach the server. Without it, the addresses are relative.
-    ///   - userID: The user whom the caller named. Kakao was called with the user's token, so that its addresses do not name the user.
-    ///     `nil` for other calls.
+    ///   - userID: The user whom an operator has named in the call, and whom the addresses have to name again: Kakao got the user's token
+    ///     instead, and leaves the user out of them. `nil` for other calls.
     static func replacing(in body: [UInt8], _ publicURL: String?, of userID: Int64? = nil) -> [UInt8] {
         guard var object = (try? JSONValue(parsing: body))?.object else { return body }
         var isChanged = false

@@ -17,7 +17,7 @@ struct SQLScript: Sendable, Equatable {
             return line + text.unicodeScalars.prefix(max(0, position - 1)).count { $0 == "\n" }
         }
 
-        /// What a statement creates. Of the files in `functions`, the migrator applies one kind after the other.
+        /// What a statement creates. The migrator applies the functions of all files in `functions`, then their triggers, then their views.
         enum Kind: Sendable, Equatable {
             /// It creates a trigger.
             case trigger

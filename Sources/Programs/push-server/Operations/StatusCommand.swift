@@ -91,10 +91,8 @@ enum ShownStatus {
     private static func webhooks(_ endpoints: JSONValue?) -> [[String]] {
         let endpoints = endpoints?.array ?? []
         guard !endpoints.isEmpty else { return [] }
-        let (accepting, others) = (
-            endpoints.filter { $0["state"] == "delivering" }, endpoints.filter { $0["state"] != "delivering" }
-        )
-        let rows = [["webhooks", "\(accepting.count) of \(endpoints.count) endpoints accept them"]]
+        let others = endpoints.filter { $0["state"] != "delivering" }
+        let rows = [["webhooks", "\(endpoints.count - others.count) of \(endpoints.count) endpoints accept them"]]
         return others.reduce(into: rows) { rows, endpoint in
             let lag = Text.duration(seconds: seconds(endpoint["lag_seconds"]))
             let state = "\(endpoint.printable("state")) since \(endpoint.printable("since")), the oldest due for \(lag)"
