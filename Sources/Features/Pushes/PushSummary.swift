@@ -87,6 +87,12 @@ extension PushSummary {
                 "Whether it waits for an approval: it is proposed, or its audience has grown since it was counted.",
                 \.awaitsApproval
             ),
+            .nullable(
+                "approve_before",
+                .time,
+                "When a proposed push expires unless it is approved: 24 hours after it was created, or at its `expires_at`.",
+                \.approvalEnd
+            ),
             .nullable("approved_by", .text, "The name of the operator key that approved it.", \.approvedBy),
             .nullable("approved_at", .time, "When it was approved.", \.approvedAt),
             .nullable(
@@ -177,6 +183,12 @@ extension PushSummary {
             ),
         ]
     )
+
+    /// When the push can no longer be approved, as `push_awaits_approval` decides it; `nil` unless it is proposed.
+    private var approvalEnd: Date? {
+        guard state == .proposed else { return nil }
+        return min(createdAt.addingTimeInterval(86_400), expiresAt ?? .distantFuture)
+    }
 
     /// The time at which the push ends at its average rate so far.
     ///

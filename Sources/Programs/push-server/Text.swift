@@ -63,7 +63,12 @@ enum Text {
     }
 
     /// Returns a number of users: `1 user`, `1,234 users`.
-    static func users(_ count: Int64) -> String { "\(grouped(count)) user\(count == 1 ? "" : "s")" }
+    static func users(_ count: Int64) -> String { self.count(count, "user") }
+
+    /// Returns a number of things: `1 session`, `1,234 sessions`.
+    ///
+    /// - Parameter noun: What is counted, in the singular. The plural ends in "s".
+    static func count(_ count: Int64, _ noun: String) -> String { "\(grouped(count)) \(noun)\(count == 1 ? "" : "s")" }
 
     /// Returns a rate with one decimal below ten, such as `3.4/s`, and without decimals from there on, such as
     /// `1,234/s`.

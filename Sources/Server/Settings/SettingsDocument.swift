@@ -98,6 +98,7 @@ package enum SettingsDocument: String, CaseIterable, Sendable {
         var text = setting.description
         // References to other pages are of no use in a file.
         text.replace(/\s*\(\[[^\]]*\]\([^)]*\)\)/, with: "")
+        text.replace(/\[([^\]]*)\]\([^)]*\)/) { String($0.output.1) }
         var facts = " Allowed: \(setting.allowed)."
         facts += setting.isRequired && other == nil ? " Required." : " Default: \(other ?? setting.defaultText)."
         text = text.prefix(1).uppercased() + text.dropFirst() + "." + facts

@@ -1,10 +1,13 @@
 /// A parser of user ids, one a line, from pieces that may be cut anywhere.
 ///
 /// A line is an integer from 1 to 2^63-1 in decimal, without a sign, a space or a leading zero. It ends with LF or CR
-/// LF; the last one may also end with the text. An empty line is counted and skipped. Pure.
+/// LF; the last one may also end with the text. An empty line is counted and skipped, and so is a byte order mark
+/// at the beginning, which spreadsheets write. Pure.
 package struct UserIDLines {
     /// The state of the current line.
-    private enum State {
+    private enum State: Equatable {
+        /// So many octets of a byte order mark are read, and nothing else. Can transition to `number`, `bad`.
+        case beginning(Int)
         /// The line has only digits so far, or is empty. Can transition to `afterCarriageReturn`, `bad`.
         case number
         /// The line has to end now. Can transition to `number`, `bad`.
@@ -21,10 +24,13 @@ package struct UserIDLines {
     /// The number of digits of 2^63-1. Any number with as many digits fits into 64 bits.
     private static let maximumDigits = 19
 
+    /// U+FEFF in UTF-8.
+    private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
+
     /// The numbers of the first bad lines, counted from 1.
     package private(set) var badLines: [Int] = []
     private var line = 1
-    private var state = State.number
+    private var state = State.beginning(0)
     private var value: UInt64 = 0
     private var digits = 0
     private var bytesAfterBadLine = 0
@@ -40,11 +46,12 @@ package struct UserIDLines {
     package mutating func read(_ piece: [UInt8], _ body: (Int64) -> Void) {
         if !badLines.isEmpty { bytesAfterBadLine += piece.count }
         for octet in piece {
+            if case .beginning(let count) = state, continuesMark(octet, after: count) { continue }
             switch (state, octet) {
             case (.number, UInt8(ascii: "0")...UInt8(ascii: "9")): append(octet & 0xF)
             case (_, UInt8(ascii: "\n")): endLine(body)
             case (.number, UInt8(ascii: "\r")): state = .afterCarriageReturn
-            case (.bad, _): break
+            case (.bad, _), (.beginning, _): break
             case (.number, _), (.afterCarriageReturn, _): refuse()
             }
         }
@@ -53,9 +60,20 @@ package struct UserIDLines {
     /// Parses the end of the text.
     package mutating func end(_ body: (Int64) -> Void) {
         switch state {
-        case .number, .bad: endLine(body)
-        case .afterCarriageReturn: refuse()
+        case .number, .bad, .beginning(0): endLine(body)
+        case .afterCarriageReturn, .beginning: refuse()
         }
+    }
+
+    /// Returns whether an octet belongs to a byte order mark. If not, the first line begins with it.
+    private mutating func continuesMark(_ octet: UInt8, after count: Int) -> Bool {
+        if octet == Self.byteOrderMark[count] {
+            state = count + 1 < Self.byteOrderMark.count ? .beginning(count + 1) : .number
+            return true
+        }
+        state = .number
+        if count > 0 { refuse() }
+        return false
     }
 
     private mutating func append(_ digit: UInt8) {

@@ -22,6 +22,16 @@ struct StatusCommand: ServerCommand {
     }
 }
 
+extension ServerClient {
+    /// Returns the rows that say why nothing is sent at present; none while the sender runs, or if the operator key may not ask.
+    func stoppedSender() async -> [[String]] {
+        guard let status = try? await get("/v1/status"), let sender = status["sender"],
+            sender["state"] != "running" || status["database"]?["up"] == false
+        else { return [] }
+        return ShownStatus.sender(sender, status["database"])
+    }
+}
+
 /// The server's status as rows of a table. Pure.
 enum ShownStatus {
     /// - Throws: ``CommandFailure`` if the JSON is not a status, as from another server or version.
@@ -106,7 +116,7 @@ enum ShownStatus {
         let records = journal["records"]?.integer ?? 0
         let rejected = journal["rejected"]?.integer ?? 0
         var parts = [journal["open"] == true ? "open" : "closed: calls from Kakao may be lost"]
-        parts.append("\(Text.grouped(records)) calls wait")
+        parts.append("\(Text.count(records, "call")) wait\(records == 1 ? "s" : "")")
         if records > 0 {
             parts.append("the oldest for \(Text.duration(seconds: seconds(journal["oldest_seconds"])))")
         }
@@ -123,10 +133,10 @@ enum ShownStatus {
             let time = Text.duration(seconds: seconds(wait["seconds"]))
             return [
                 "  waits for",
-                "\(wait.printable("event")) in \(Text.grouped(sessions)) sessions, for up to \(time)",
+                "\(wait.printable("event")) in \(Text.count(sessions, "session")), for up to \(time)",
             ]
         }
-        return [["PostgreSQL", waiting > 0 ? "\(state), \(Text.grouped(waiting)) statements wait" : state]] + waits
+        return [["PostgreSQL", waiting > 0 ? "\(state), \(Text.count(waiting, "statement")) wait\(waiting == 1 ? "s" : "")" : state]] + waits
             + replica(database?["replica"])
     }
 

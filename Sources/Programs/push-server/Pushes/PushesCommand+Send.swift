@@ -149,7 +149,8 @@ extension PushesCommand {
         /// - Throws: `ExitCode` if the operator declines.
         static func confirm(_ push: JSONObject, _ dryRun: JSONValue, _ server: ServerClient) async throws {
             let times = try await server.timesOfQuestion()
-            for line in Text.table(DryRun.summary(of: push, dryRun, times, now: Date())) { Terminal.writeError(line) }
+            let rows = DryRun.summary(of: push, dryRun, times, now: Date()) + (await server.stoppedSender())
+            for line in Text.table(rows) { Terminal.writeError(line) }
             let question = DryRun.question(times.shown(dryRun), server: server.url)
             try Terminal.confirm(question, orPrint: "Nothing was sent.")
         }
@@ -350,6 +351,7 @@ enum DryRun {
         if let exclusion = push["except"], !exclusion.isNull {
             rows.append(["except", Text.printable(exclusion.description)])
         }
+        rows += leftOut(json).map { ["left out", $0] }
         rows += ShownPhones.rows(json) + ShownPhones.warnings(json)
         rows += [["kind", kind(json)], ["time", time(of: push, json, times, now)]]
         if let expiresAt = push["expires_at"]?.string.flatMap({ Date(rfc3339: $0) }) {

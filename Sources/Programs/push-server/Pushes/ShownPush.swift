@@ -26,6 +26,8 @@ struct ShownPush: Equatable {
     let toTesters: Bool
     let sendAt: String?
     let expiresAt: String?
+    /// When it expires unless it is approved.
+    let approveBefore: String?
     /// When the hours for advertising begin that it waits for.
     let waitsUntil: String?
     /// The pushes that it waits for, since it leaves their users out.
@@ -59,6 +61,7 @@ struct ShownPush: Equatable {
         toTesters = json["to_testers"]?.bool ?? false
         sendAt = json["send_at"]?.string.map(Text.printable)
         expiresAt = json["expires_at"]?.string.map(Text.printable)
+        approveBefore = json["approve_before"]?.string.map(Text.printable)
         waitsUntil = json["waits_until"]?.string.map(Text.printable)
         waitsFor = (json["waits_for"]?.array ?? []).compactMap { $0.string.map(Text.printable) }
         firstWords = json.printable("first_words")
@@ -120,7 +123,7 @@ struct ShownPush: Equatable {
     var note: String? {
         let creator = awaitsApproval ? createdBy.map { "by \($0)" } : nil
         let times = [
-            sendAt.map { "at \($0)" }, waitsUntil.map { "waits until \($0)" },
+            approveBefore.map { "expires unless approved before \($0)" }, sendAt.map { "at \($0)" }, waitsUntil.map { "waits until \($0)" },
             state.isFinal ? nil : expiresAt.map { "expires at \($0)" },
         ]
         // The row has only the users who were sent.
@@ -192,7 +195,7 @@ struct ShownPush: Equatable {
         }
         for push in waitsFor { rows.append(["waits_for", push]) }
         rows += json.printableRows([
-            "delivery", "send_at", "waits_until", "expires_at", "created_at", "approved_at", "started_at",
+            "delivery", "approve_before", "send_at", "waits_until", "expires_at", "created_at", "approved_at", "started_at",
             "finished_at", "estimated_end", "last_tested_at",
         ])
         if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
