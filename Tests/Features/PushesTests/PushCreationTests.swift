@@ -19,8 +19,9 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct PushCreationTests {
     /// The members of a push.
     static let members = [
-        "id", "name", "created_by", "kind", "state", "reason", "awaits_approval", "approved_by", "approved_at",
-        "stopped_by", "first_words", "message_sha256", "warnings", "audience", "to_testers", "except", "counted_users",
+        "id", "name", "created_by", "kind", "state", "reason", "awaits_approval", "approve_before", "approved_by",
+        "approved_at", "stopped_by", "first_words", "message_sha256", "warnings", "audience", "to_testers", "except",
+        "counted_users",
         "last_tested_at", "waits_for", "waits_until", "delivery", "send_at", "expires_at", "created_at", "started_at",
         "finished_at", "users", "batches", "users_per_second", "estimated_end",
     ]

@@ -39,7 +39,7 @@ enum ShownTimes: Equatable {
 
     /// Returns whether members with this name are times.
     private static func isTime(_ name: String) -> Bool {
-        ["_at", "_until", "_end"].contains { name.hasSuffix($0) } || name == "since" || name == "until"
+        ["_at", "_until", "_before", "_end"].contains { name.hasSuffix($0) } || name == "since" || name == "until"
     }
 
     /// Returns a time of the server as it is shown. Another text is unchanged.

@@ -136,7 +136,12 @@ enum ShownStatus {
                 "\(wait.printable("event")) in \(Text.count(sessions, "session")), for up to \(time)",
             ]
         }
-        return [["PostgreSQL", waiting > 0 ? "\(state), \(Text.count(waiting, "statement")) wait\(waiting == 1 ? "s" : "")" : state]] + waits
+        return [
+            [
+                "PostgreSQL",
+                waiting > 0 ? "\(state), \(Text.count(waiting, "statement")) wait\(waiting == 1 ? "s" : "")" : state,
+            ]
+        ] + waits
             + replica(database?["replica"])
     }
 

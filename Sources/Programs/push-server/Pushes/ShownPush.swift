@@ -123,7 +123,8 @@ struct ShownPush: Equatable {
     var note: String? {
         let creator = awaitsApproval ? createdBy.map { "by \($0)" } : nil
         let times = [
-            approveBefore.map { "expires unless approved before \($0)" }, sendAt.map { "at \($0)" }, waitsUntil.map { "waits until \($0)" },
+            approveBefore.map { "expires unless approved before \($0)" }, sendAt.map { "at \($0)" },
+            waitsUntil.map { "waits until \($0)" },
             state.isFinal ? nil : expiresAt.map { "expires at \($0)" },
         ]
         // The row has only the users who were sent.
@@ -195,7 +196,8 @@ struct ShownPush: Equatable {
         }
         for push in waitsFor { rows.append(["waits_for", push]) }
         rows += json.printableRows([
-            "delivery", "approve_before", "send_at", "waits_until", "expires_at", "created_at", "approved_at", "started_at",
+            "delivery", "approve_before", "send_at", "waits_until", "expires_at", "created_at", "approved_at",
+            "started_at",
             "finished_at", "estimated_end", "last_tested_at",
         ])
         if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
