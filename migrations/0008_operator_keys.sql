@@ -24,3 +24,21 @@ CREATE TABLE operator_keys (
 CREATE UNIQUE INDEX operator_keys_id ON operator_keys (id);
 
 CREATE UNIQUE INDEX operator_keys_request ON operator_keys (created_by_key, idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+-- The sessions of operators who have signed in to the page with a key. The cookie of a session is stored nowhere.
+CREATE TABLE operator_sessions (
+    sha256              bytea       PRIMARY KEY CHECK (octet_length(sha256) = 32),
+    -- Names the session in lists.
+    id                  uuid        NOT NULL,
+    -- Zeros for the key in the settings.
+    key_id              uuid        NOT NULL,
+    key_sha256          bytea       NOT NULL CHECK (octet_length(key_sha256) = 32),
+    -- The address from which the operator has signed in.
+    address             text        NOT NULL,
+    started_at          timestamptz NOT NULL DEFAULT now(),
+    ends_at             timestamptz NOT NULL
+);
+
+CREATE INDEX operator_sessions_key ON operator_sessions (key_id);
+
+CREATE INDEX operator_sessions_ends_at ON operator_sessions (ends_at);

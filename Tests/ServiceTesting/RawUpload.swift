@@ -24,10 +24,11 @@ package final class RawUpload: Sendable {
         // Each piece is sent in a separate packet.
         descriptor = try LoopbackSocket.connect(to: api.url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0)
         let head = [
-            "\(method) \(path) HTTP/1.1", "Host: test", "Authorization: \(api.authorization ?? "")",
+            "\(method) \(path) HTTP/1.1", "Host: 127.0.0.1",
             "Content-Type: \(type)", "Content-Length: \(length)", "Connection: close",
         ]
-        let fields = api.headerFields.map { "\($0.name.rawName): \($0.value)" }
+        let authorization = api.authorization.map { ["Authorization: \($0)"] } ?? []
+        let fields = authorization + api.headerFields.map { "\($0.name.rawName): \($0.value)" }
         let end = asksFirst ? ["Expect: 100-continue", "", ""] : ["", ""]
         try send(Array((head + fields + end).joined(separator: "\r\n").utf8))
     }

@@ -44,6 +44,7 @@ struct UserRoutes: RouteCollection {
         path: [userID],
         answers: [.empty(.noContent, "The data is deleted."), .pending],
         auditing: .ahead { .user(try $0[userID]) },
+        asksForKey: true,
         handler: delete
     )
 

@@ -8,10 +8,10 @@ package import ServiceKit
 package struct KeyFeature: Feature {
     package static let collections: [any RouteCollection.Type] = [KeyRoutes.self]
 
-    private let users: UserCredentials
+    private let identity: ServerIdentity
 
     package init(_ server: ServerContext) {
-        users = server.identity.users
+        identity = server.identity
         server.lifecycle.register { _ in TokenUserObserver() }
     }
 
@@ -21,7 +21,7 @@ package struct KeyFeature: Feature {
 
     package var channels: [String] { [KakaoAccessTokens.channel] }
 
-    package func receive(_ event: PostgresListener.Event) { users.receive(event) }
+    package func receive(_ event: PostgresListener.Event) { identity.users.receive(event) }
 }
 
 /// Notifies all servers of users whose tokens were revoked, so that they verify the tokens again.

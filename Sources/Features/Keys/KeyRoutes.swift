@@ -55,6 +55,7 @@ struct KeyRoutes: RouteCollection {
         ],
         problems: [.idempotencyKeyInUse],
         auditing: .handler,
+        asksForKey: true,
         handler: create
     )
 
@@ -117,6 +118,7 @@ struct KeyRoutes: RouteCollection {
         answers: [.empty(.noContent, "The key is deleted.")],
         problems: [.notFound, .lastAdminKey],
         auditing: .handler,
+        asksForKey: true,
         handler: delete
     )
 

@@ -4,6 +4,7 @@ import JSON
 import Postgres
 import Runtime
 import Schemas
+import ServiceKit
 
 /// A push as it is shown.
 struct PushSummary: Sendable {

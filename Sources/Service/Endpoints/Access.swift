@@ -107,7 +107,7 @@ extension Caller {
 /// An operator key, as logs and records name it.
 package struct KeyIdentity: Sendable, Equatable {
     /// The key in the settings, whose value may change.
-    package static let setting = KeyIdentity(id: .zero, name: "operator.key", digest: [])
+    package static let setting = KeyIdentity(id: .zero, name: "operator.key", digest: [], scopes: [.admin])
 
     /// The id that the key was created with; zeros for the key in the settings.
     package let id: UUID
@@ -115,11 +115,16 @@ package struct KeyIdentity: Sendable, Equatable {
     package let name: String
     /// The SHA-256 of the key; empty for the key in the settings.
     package let digest: [UInt8]
+    package let scopes: Set<Scope>
+    /// The session in which an operator acts who has signed in with the key; `nil` for a request with the key itself.
+    package let session: OperatorSession?
 
-    package init(id: UUID, name: String, digest: [UInt8]) {
+    package init(id: UUID, name: String, digest: [UInt8], scopes: Set<Scope>, session: OperatorSession? = nil) {
         self.id = id
         self.name = name
         self.digest = digest
+        self.scopes = scopes
+        self.session = session
     }
 }
 

@@ -16,6 +16,7 @@ package struct Call: Sendable {
     init(_ request: Request, _ operation: OperationDeclaration) throws {
         self.request = request
         self.operation = operation
+        if operation.asksForKey { try checkSignIn() }
         if operation.unknownFields == .kept {
             readKeptFields()
             return
@@ -29,6 +30,15 @@ package struct Call: Sendable {
         } else if operation.unknownFields == .ignored, !request.body.isEmpty {
             parameters.ignore(namesInBody)
         }
+    }
+
+    /// - Throws: ``Problem`` 403 for an operator who has to enter the key again.
+    private func checkSignIn() throws {
+        guard let session = caller.key?.session, !session.isRecent else { return }
+        throw Problem(
+            of: .keyRequired,
+            "Enter your key again: for this, it must have been entered in the last five minutes."
+        )
     }
 
     /// The names of the fields in the body of a GET. As in Kakao's API, none of them is read.

@@ -26,6 +26,8 @@ package enum CredentialRejection: String, Error, Sendable, CaseIterable {
     case appKey = "app-key"
     /// A call with an app key has no header field `KA`, or an invalid one.
     case noAgent = "no-agent"
+    /// The session of the operator's page has ended, or its key has been revoked.
+    case endedSession = "ended-session"
     /// A call in Kakao's name does not have the Admin key.
     case notAdminKey = "not-admin-key"
 
@@ -73,6 +75,7 @@ package enum CredentialRejection: String, Error, Sendable, CaseIterable {
         case .appKey:
             "This is one of the app's keys at Kakao. Send an operator key, or the access token of the user."
         case .noAgent: "A call with an app key needs the header KA, as Kakao's SDKs send it."
+        case .endedSession: "The session has ended, or its key has been revoked. Sign in again."
         case .notAdminKey: "Only Kakao calls this path, with KakaoAK and the Admin key of kakao.admin_key."
         case .userToken: "Only operators may call this operation, and this is a user's token. Send an operator key."
         case .tokensOff:

@@ -76,6 +76,7 @@ package struct Operation<Collection: Sendable>: Sendable {
         answers: [Answer],
         problems: [ProblemKind] = [],
         auditing: Auditing = .none,
+        asksForKey: Bool = false,
         needs: NeededSetting<Collection>? = nil,
         handler: @escaping @Sendable (Collection) -> @Sendable (Call) async throws -> Response
     ) {
@@ -93,7 +94,8 @@ package struct Operation<Collection: Sendable>: Sendable {
             maximumBodyBytes: maximumBodyBytes,
             answers: answers,
             problems: problems,
-            auditing: auditing
+            auditing: auditing,
+            asksForKey: asksForKey
         )
         self.init(declaration, needs: needs, handler: handler)
     }
@@ -203,6 +205,9 @@ package final class OperationDeclaration: Sendable {
     package let problems: [ProblemKind]
     /// How the audit log records calls of operators.
     package let auditing: Auditing
+    /// Whether an operator who has signed in to the page must have entered the key in the last five minutes: an unlocked computer is not
+    /// enough for what cannot be undone, and for downloads.
+    package let asksForKey: Bool
 
     /// The fields that a query may have, and a body.
     let allowedInQuery: AllowedFields
@@ -228,10 +233,14 @@ package final class OperationDeclaration: Sendable {
         maximumBodyBytes: Int? = nil,
         answers: [Answer],
         problems: [ProblemKind] = [],
-        auditing: Auditing = .none
+        auditing: Auditing = .none,
+        asksForKey: Bool = false
     ) {
-        var query = query
-        if case .download = auditing { query.append(AuditLog.reason) }
+        var (query, asksForKey) = (query, asksForKey)
+        if case .download = auditing {
+            query.append(AuditLog.reason)
+            asksForKey = true
+        }
         self.id = id
         self.method = method
         self.path = path
@@ -246,6 +255,7 @@ package final class OperationDeclaration: Sendable {
         self.answers = answers
         self.problems = problems
         self.auditing = auditing
+        self.asksForKey = asksForKey
         var bodyFields: [any FieldDeclaration] = []
         switch body {
         case .fields(let fields): bodyFields = fields
@@ -273,15 +283,19 @@ package final class OperationDeclaration: Sendable {
         switch access {
         case .anyone, .operatorPort: break
         case .operator, .operatorWithAny, .monitoring:
-            problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys])
+            problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys, .insecurePage, .foreignOrigin])
+            if asksForKey { problems.formUnion([.keyRequired]) }
         case .device, .kakaoUser:
             problems.formUnion([
                 .unauthorized, .invalidOperatorKey, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests,
-                .identityUnavailable, isInKakaoFormat ? .callNotConfigured : .notConfigured,
+                .identityUnavailable, .insecurePage, .foreignOrigin,
+                isInKakaoFormat ? .callNotConfigured : .notConfigured,
             ])
             if access.refusesUnlinked { problems.formUnion([.userNotLinked]) }
         case .appKey:
-            problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys, .tooManyRequests])
+            problems.formUnion([
+                .unauthorized, .missingScope, .tooManyBadKeys, .tooManyRequests, .insecurePage, .foreignOrigin,
+            ])
         case .kakao: problems.formUnion([.unauthorized])
         case .kakaoAddress: problems.formUnion([.notFound])
         }

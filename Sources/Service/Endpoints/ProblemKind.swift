@@ -152,3 +152,22 @@ extension Problem {
         return problem
     }
 }
+
+/// The problems of requests with the cookie of a session.
+extension ProblemKind {
+    package static let insecurePage = ProblemKind(
+        .forbidden,
+        "insecure-page",
+        "The operator's page needs HTTPS, or a browser on the machine of the server."
+    )
+    package static let foreignOrigin = ProblemKind(
+        .forbidden,
+        "foreign-origin",
+        "A request with the cookie of a session does not come from the operator's page."
+    )
+    package static let keyRequired = ProblemKind(
+        .forbidden,
+        "key-required",
+        "The operator has signed in to the page more than five minutes ago, and has to enter the key again for this operation."
+    )
+}

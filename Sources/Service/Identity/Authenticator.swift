@@ -77,11 +77,13 @@ struct Authenticator: Authorizer {
         case authorization
         /// `X-Operator-Key`, beside a user's token in `Authorization`.
         case besideToken
+        /// The cookie of a session, which stands for the key with which the operator has signed in.
+        case session
 
         /// The key in words that begin a sentence.
         var name: String {
             switch self {
-            case .authorization: "This key"
+            case .authorization, .session: "This key"
             case .besideToken: "The key in the header X-Operator-Key"
             }
         }
@@ -93,6 +95,7 @@ struct Authenticator: Authorizer {
     ///
     /// A valid token of a user is 403: after a 401, an app would log its user out.
     private func checkOperator(_ request: Request, _ scopes: Requirement) throws -> PendingCheck? {
+        if let cookie = sessionCookie(of: request) { return try checkSession(cookie, scopes, of: request) }
         let credential = try credential(of: request)
         let token = credential.text
         let sha256 = SHA256Digest.of(token)
@@ -164,6 +167,9 @@ struct Authenticator: Authorizer {
     /// A backend sends the requests of many users from one address. No limit by address applies to it if it has a trusted
     /// address, or adds an operator key with the scope `user-calls`.
     private func checkUser(_ request: Request, _ access: UserAccess) throws -> PendingCheck? {
+        if let cookie = sessionCookie(of: request) {
+            return try checkSession(cookie, .all([access.scope]), of: request)
+        }
         let credential = try credential(of: request)
         let sha256 = SHA256Digest.of(credential.text)
         let acceptsToken = users.acceptsTokens(like: credential.text)
@@ -274,6 +280,7 @@ struct Authenticator: Authorizer {
     /// If the settings do not admit these keys, the operation is switched off for operators, too. A caller with `KakaoAK` learns that,
     /// whatever the key is.
     private func checkApp(_ request: Request, or scope: Scope) throws -> PendingCheck? {
+        if let cookie = sessionCookie(of: request) { return try checkSession(cookie, .all([scope]), of: request) }
         let credential = try credential(of: request)
         guard credential.scheme == .kakaoAK else { return try checkOperator(request, .all([scope])) }
         guard secrets.value.admitsPublicKeys else { throw Self.appKeyCallsOff }
@@ -313,27 +320,57 @@ struct Authenticator: Authorizer {
             request.principal = Caller.operator(.setting)
             return nil
         }
-        @Sendable func admit(_ grant: OperatorKeys.Grant) throws {
-            request.principal = Caller.operator(KeyIdentity(id: grant.id, name: grant.name, digest: digest))
-            try scopes.check(grant.scopes, of: place)
+        return try check(.key(digest), scopes, place, of: request) {
+            if let rejection { return rejection }
+            return (try? await keys.rejection(ofKeyWith: digest)) ?? .unknownKey
         }
-        if let known = try operators.knownGrant(ofKeyWith: digest, from: request.clientAddress.network) {
+    }
+
+    /// Admits a request with a key or a session whose key has the required scopes.
+    ///
+    /// - Parameter rejection: Returns why the credential is not accepted.
+    private func check(
+        _ credential: StoredCredential,
+        _ scopes: Requirement,
+        _ place: KeyPlace,
+        of request: Request,
+        _ rejection: @escaping @Sendable () async -> CredentialRejection
+    ) throws -> PendingCheck? {
+        @Sendable func admit(_ key: KeyIdentity) throws {
+            request.principal = Caller.operator(key)
+            try scopes.check(key.scopes, of: place)
+        }
+        if let known = try operators.knownKey(of: credential, from: request.clientAddress.network) {
             try admit(known)
             return nil
         }
         return {
-            let known = try await operators.grant(
-                ofKeyWith: digest,
+            let known = try await operators.key(
+                of: credential,
                 from: request.clientAddress.network,
                 keys,
                 on: request.loop
             )
-            guard let known else {
-                if let rejection { throw unauthorized(rejection, place) }
-                throw unauthorized((try? await keys.rejection(ofKeyWith: digest)) ?? .unknownKey, place)
-            }
+            guard let known else { throw unauthorized(await rejection(), place) }
             try admit(known)
         }
+    }
+
+    /// Returns the cookie of a request of the operator's page; `nil` for a request with another credential.
+    private func sessionCookie(of request: Request) -> SessionCookie? {
+        admitsOperators && request[.authorization] == nil ? SessionCookie(request) : nil
+    }
+
+    /// Admits a request of the operator's page, whose session stands in place of the key.
+    private func checkSession(
+        _ cookie: SessionCookie,
+        _ scopes: Requirement,
+        of request: Request
+    ) throws -> PendingCheck? {
+        try PageOrigin.checkPlace(request)
+        try PageOrigin.checkSender(request)
+        let credential = StoredCredential.session(cookie.digest, setting: secrets.value.operatorKey.sha256)
+        return try check(credential, scopes, .session, of: request) { .endedSession }
     }
 
     /// Admits a request that carries the Admin key, as those of Kakao's servers do.
@@ -367,7 +404,7 @@ struct Authenticator: Authorizer {
 
     private func unauthorized(_ reason: CredentialRejection, _ place: KeyPlace = .authorization) -> Problem {
         switch place {
-        case .authorization: return Self.unauthorized.rejecting(reason, explains: explainsRejections)
+        case .authorization, .session: return Self.unauthorized.rejecting(reason, explains: explainsRejections)
         case .besideToken:
             let cause = explainsRejections ? reason.explanation : "It is unknown, revoked or expired."
             return Self.invalidOperatorKey(cause).rejecting(reason, explains: false)

@@ -16,7 +16,7 @@ final class MonitoringAccess: Sendable {
     /// evicted.
     private static let maximumAdmissions = 16
 
-    /// When each `Authorization` was last accepted, by its SHA-256.
+    /// When each `Authorization`, or cookie of a session, was last accepted, by its SHA-256.
     private let admissions = Locked<[[UInt8]: MonotonicTime]>([:])
 
     /// Admits a request whose key has the scope `read`. Keys cannot be looked up while the database is unavailable,
@@ -26,7 +26,8 @@ final class MonitoringAccess: Sendable {
     /// - Parameter checkKey: Checks the key of the request.
     /// - Throws: The errors of `checkKey`.
     func check(_ request: Request, by checkKey: HeadCheck) throws -> PendingCheck? {
-        let digest = SHA256Digest.of(request[.authorization] ?? "")
+        let digest =
+            request[.authorization].map { SHA256Digest.of($0) } ?? SessionCookie(request)?.digest ?? []
         let pending: PendingCheck?
         do {
             pending = try checkKey(request)
@@ -35,15 +36,14 @@ final class MonitoringAccess: Sendable {
             throw error
         }
         guard let pending else {
-            // The key of the settings needs no database. A reload may replace it, and the old one is then invalid.
-            if request.principal as? Caller != .operator(.setting) { recordAdmission(digest) }
+            recordAdmission(digest, of: request)
             return nil
         }
         return { [self] in
             do {
                 let passed: Void? = try await request.loop.run(within: Self.limit) { try await pending() }
                 if passed == nil { throw PostgresError(.timedOut) }
-                recordAdmission(digest)
+                recordAdmission(digest, of: request)
             } catch let error as PostgresError where error.isTransient {
                 let admission = admissions.withLock { $0[digest] }
                 guard let admission, MonotonicTime.now - admission < Self.admissionTime else {
@@ -68,7 +68,9 @@ final class MonitoringAccess: Sendable {
         )
     }
 
-    private func recordAdmission(_ digest: [UInt8]) {
+    private func recordAdmission(_ digest: [UInt8], of request: Request) {
+        // The key of the settings needs no database. A reload may replace it, and the old one is then invalid.
+        guard (request.principal as? Caller)?.key?.id != KeyIdentity.setting.id else { return }
         admissions.withLock { admissions in
             if admissions[digest] == nil, admissions.count >= Self.maximumAdmissions { admissions.removeAll() }
             admissions[digest] = .now

@@ -68,6 +68,16 @@ package struct ServerIdentity: Sendable {
         )
     }
 
+    /// Returns what signs operators in to the page, on a loop.
+    package func signIn(_ loop: LoopServices) -> SignIn {
+        SignIn(
+            secrets.on(loop.loop),
+            operators,
+            OperatorKeyStore(pool: loop.pool),
+            explainsRejections: explainsRejections
+        )
+    }
+
     /// Returns the worker that writes the times when operator keys were last used.
     package func keyUseWriter(_ loop: LoopServices, logger: Logger) -> BackgroundWorker {
         operators.useWriter(OperatorKeyStore(pool: loop.pool), on: loop.loop, logger: logger)

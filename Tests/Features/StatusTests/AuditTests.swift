@@ -39,6 +39,8 @@ import Testing
         // They change nothing.
         "lintTemplate", "previewTemplate", "previewPush", "linkTemplateDefault", "linkTemplateValidate",
         "linkTemplateScrap",
+        // They end sessions, which only a browser has: SessionRoutesTests.
+        "deleteSession", "deleteOneSession",
     ]
 
     private static func withEverything(_ body: (TestService) async throws -> Void) async throws {

@@ -298,6 +298,7 @@ import Testing
             raw: nil,
             receivedAt: now
         )
+        let hash = [UInt8](repeating: 0, count: 32)
         let operatorKey = NewOperatorKey(
             name: "",
             scopes: [],
@@ -331,6 +332,9 @@ import Testing
             FindKeyRejection(sha256: []),
             RecordOperatorKeyUses(uses: [[]: now]),
             InsertOperatorKey(key: operatorKey), FindOperatorKeyOfRequest(new: operatorKey),
+            InsertSession(id: id, sha256: hash, keyID: id, keyDigest: hash, replaced: [], address: "::1"),
+            FindSession(sha256: [], settingDigest: []), EndSession(id: id, keyID: id), ListSessions(keyID: id),
+            DeleteOldSessions(limit: 1),
             ListOperatorKeys(after: id, limit: 1),
             RevokeOperatorKeys(id: nil, name: ""),
             DeleteOperatorKey(id: id), OperatorKeyIsRevocable(id: id),

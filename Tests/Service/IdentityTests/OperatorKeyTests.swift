@@ -91,7 +91,7 @@ import Testing
             let digest = SHA256Digest.of(try await Self.makeKey(database))
             let (keys, address, loop) = (OperatorKeys(), try Self.network, try Shared.loop)
             @Sendable func scopes() async throws -> Set<Scope>? {
-                try await keys.grant(ofKeyWith: digest, from: address, store, on: loop)?.scopes
+                try await keys.key(of: .key(digest), from: address, store, on: loop)?.scopes
             }
             // A lookup sees the key as of its start, and returns only when the gate is opened.
             try await database.pool.write("ALTER TABLE operator_keys RENAME TO stored_keys")
@@ -154,7 +154,7 @@ import Testing
             let (keys, address, log) = (OperatorKeys(), try Self.network, CollectedLog())
             let store = OperatorKeyStore(pool: database.pool)
             func scopes() async throws -> Set<Scope>? {
-                try await keys.grant(ofKeyWith: digest, from: address, store, on: Shared.loop)?.scopes
+                try await keys.key(of: .key(digest), from: address, store, on: Shared.loop)?.scopes
             }
             func write() async throws {
                 let writer = keys.useWriter(store, on: try Shared.loop, logger: log.logger)
@@ -248,7 +248,7 @@ import Testing
             for number in 0..<10_000 {
                 do {
                     let digest = SHA256Digest.of("bad-\(number)")
-                    #expect(try await keys.grant(ofKeyWith: digest, from: address, store, on: Shared.loop) == nil)
+                    #expect(try await keys.key(of: .key(digest), from: address, store, on: Shared.loop) == nil)
                 } catch let problem as Problem {
                     #expect(problem.status == .tooManyRequests)
                     refusals += 1

@@ -69,8 +69,8 @@ struct LoginCookie: Sendable {
     /// - Parameter id: `state`, as it came back from Kakao.
     init?(_ request: Request, id: String, _ vault: TokenVault) {
         let name = Self.prefix + id
-        guard let cookie = Self.cookies(request).first(where: { $0.hasPrefix("\(name)=") }),
-            let sealed = Base64URL.decode(cookie.utf8.dropFirst(name.utf8.count + 1)),
+        guard let cookie = request.cookies.first(where: { $0.name == name }),
+            let sealed = Base64URL.decode(cookie.value.utf8),
             let bytes = vault.open(sealed, for: Self.purpose(id)),
             let json = try? JSONValue(parsing: bytes, maximumDepth: 2),
             let nonce = json["nonce"]?.string, let codeVerifier = json["code_verifier"]?.string,
@@ -88,16 +88,8 @@ struct LoginCookie: Sendable {
 
     /// Returns the logins of a browser that are to be given up when it begins another one, the oldest first.
     static func surplus(_ request: Request) -> [String] {
-        let ids = cookies(request).filter { $0.hasPrefix(prefix) }.map { cookie in
-            String(cookie.dropFirst(prefix.count).prefix { $0 != "=" })
-        }
+        let ids = request.cookies.filter { $0.name.hasPrefix(prefix) }.map { String($0.name.dropFirst(prefix.count)) }
         return ids.dropLast(maximumLogins - 1).filter { Base64URL.decode($0.utf8) != nil }
-    }
-
-    /// The cookies of a request, as `NAME=VALUE`. Browsers send the oldest first (RFC 6265 §5.4).
-    private static func cookies(_ request: Request) -> [Substring] {
-        // Several fields are joined with commas, which no cookie of this server contains.
-        (request[.cookie] ?? "").split { $0 == ";" || $0 == "," }.map { $0.drop { $0 == " " } }
     }
 
     private static func header(_ id: String, _ value: String, seconds: Int) -> String {

@@ -79,6 +79,7 @@ private struct SharedComponents {
 /// The ways to authenticate.
 private enum SecurityScheme: String, CaseIterable {
     case operatorKey
+    case session
     case userToken
     case kakaoToken
     case appKey
@@ -91,6 +92,11 @@ private enum SecurityScheme: String, CaseIterable {
             [
                 "type": "http", "scheme": "bearer",
                 "description": "A key of an operator or a backend. Kakao's form `KakaoAK KEY` is accepted too.",
+            ]
+        case .session:
+            [
+                "type": "apiKey", "in": "cookie", "name": "__Host-push-session",
+                "description": "The session of an operator who has signed in to the page with `POST /v1/session`.",
             ]
         case .userToken:
             [
@@ -136,6 +142,10 @@ extension Access {
         func requirement(_ scheme: SecurityScheme, _ scopes: [Scope] = []) -> JSONValue {
             .object([scheme.rawValue: .array(scopes.map { .string($0.rawValue) })])
         }
+        /// The requirements of an operation for operators: a key, or the session of one.
+        func `operator`(_ scopes: [Scope]) -> [JSONValue] {
+            [requirement(.operatorKey, scopes), requirement(.session, scopes)]
+        }
         /// The requirements of an operation for users: a token, alone or beside the key of a backend.
         func user(_ scheme: SecurityScheme) -> [JSONValue] {
             let key: JSONValue = .array([.string(Scope.userCalls.rawValue)])
@@ -144,12 +154,12 @@ extension Access {
         }
         return switch self {
         case .anyone, .operatorPort, .kakaoAddress: []
-        case .operator(let scopes): [requirement(.operatorKey, scopes)]
-        case .operatorWithAny(let scopes): scopes.map { requirement(.operatorKey, [$0]) }
-        case .monitoring: [requirement(.operatorKey, [.read])]
-        case .device: [requirement(.operatorKey, [.devices])] + user(.userToken)
-        case .kakaoUser(let scope, _): [requirement(.operatorKey, [scope])] + user(.kakaoToken)
-        case .appKey(let scope): [requirement(.operatorKey, [scope]), requirement(.appKey)]
+        case .operator(let scopes): `operator`(scopes)
+        case .operatorWithAny(let scopes): scopes.flatMap { `operator`([$0]) }
+        case .monitoring: `operator`([.read])
+        case .device: `operator`([.devices]) + user(.userToken)
+        case .kakaoUser(let scope, _): `operator`([scope]) + user(.kakaoToken)
+        case .appKey(let scope): `operator`([scope]) + [requirement(.appKey)]
         case .kakao: [requirement(.adminKey)]
         }
     }

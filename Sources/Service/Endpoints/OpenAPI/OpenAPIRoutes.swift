@@ -54,13 +54,9 @@ package struct OpenAPIRoutes: RouteCollection {
             return value
         }
         let entityTag = encoded.entityTag
-        let known = call.request[.ifNoneMatch]?.split(separator: ",") ?? []
-        let isKnown = known.contains { tag in
-            // The weak comparison of RFC 9110 §8.8.3.2.
-            let tag = tag.drop { $0 == " " }.prefix { $0 != " " }
-            return tag == "*" || tag == entityTag || tag == "W/\(entityTag)"
-        }
-        var response = isKnown ? Response(.notModified) : .json { try await Self.write(encoded.body, to: $0) }
+        var response =
+            call.request.names(entityTag)
+            ? Response(.notModified) : .json { try await Self.write(encoded.body, to: $0) }
         response.headerFields[.eTag] = entityTag
         return response
     }

@@ -102,6 +102,31 @@ package struct OperatorKeyStore: Sendable {
 }
 
 extension OperatorKeyStore {
+    /// The result of a look-up.
+    enum Found {
+        /// The key, or the key of the session, and for how long it may be cached.
+        case valid(KeyIdentity, Duration)
+        /// A session that has ended, or whose key is no longer valid.
+        case ended
+        case unknown
+    }
+
+    /// Looks up a key or session.
+    func find(_ credential: StoredCredential) async throws -> Found {
+        switch credential {
+        case .key(let digest):
+            guard let (key, remaining) = try await pool.read(FindValidOperatorKey(sha256: digest)).first else {
+                return .unknown
+            }
+            return .valid(key, remaining)
+        case .session(let digest, let setting):
+            let rows = try await pool.read(FindSession(sha256: digest, settingDigest: setting))
+            guard let row = rows.first else { return .unknown }
+            guard let (key, remaining) = row else { return .ended }
+            return .valid(key, remaining)
+        }
+    }
+
     /// Returns why the key with a SHA-256 is not valid.
     func rejection(ofKeyWith sha256: [UInt8]) async throws -> CredentialRejection {
         try await pool.read(FindKeyRejection(sha256: sha256)).first ?? .unknownKey
@@ -110,7 +135,7 @@ extension OperatorKeyStore {
 
 extension Set<Scope> {
     /// The scopes with these names, without the unknown ones.
-    fileprivate init(names: [String]) {
+    init(names: [String]) {
         self.init(names.compactMap(Scope.init(rawValue:)))
     }
 }
@@ -138,7 +163,7 @@ extension OperatorKey {
 /// most a second. Returns no row if there is no such key, or it has expired or been revoked.
 struct FindValidOperatorKey: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, name, scopes,
+        SELECT id, name, sha256, scopes,
             extract(epoch FROM LEAST(expires_at, now() + interval '1 second') - now())::float8
         FROM operator_keys
         WHERE sha256 = $1
@@ -149,14 +174,15 @@ struct FindValidOperatorKey: PostgresStatement {
     let sha256: [UInt8]
 
     var parameters: [PostgresValue] { [.bytes(sha256)] }
-    static func decode(_ row: PostgresRow) throws -> (grant: OperatorKeys.Grant, remaining: Duration) {
+    static func decode(_ row: PostgresRow) throws -> (key: KeyIdentity, remaining: Duration) {
         try row.decode { column in
-            let grant = try OperatorKeys.Grant(
+            let key = try KeyIdentity(
                 id: column.next(),
                 name: column.next(),
+                digest: column.next(),
                 scopes: Set(names: column.next())
             )
-            return (grant, .seconds(try column.next(Double.self)))
+            return (key, .seconds(try column.next(Double.self)))
         }
     }
 }

@@ -7,11 +7,26 @@ import Net
 import Postgres
 import Runtime
 
-/// A cache of valid operator keys with their names and scopes, as stored in the database. Shared by all event loops of a server.
+/// A credential of operators that the database knows.
+enum StoredCredential: Sendable {
+    /// An operator key with this SHA-256.
+    case key([UInt8])
+    /// The cookie of a session with this SHA-256. `setting` is the SHA-256 of the key in the settings, with which operators sign in, too.
+    case session([UInt8], setting: [UInt8])
+
+    fileprivate var digest: [UInt8] {
+        switch self {
+        case .key(let digest), .session(let digest, _): digest
+        }
+    }
+}
+
+/// A cache of valid operator keys and sessions with their names and scopes, as stored in the database. Shared by all event loops of
+/// a server.
 ///
-/// An entry is valid for less than a second, counted from the start of its look-up. A revoked key is accepted for that
-/// long on every server, without relying on notifications, and a busy key costs one look-up a second. An entry also
-/// ends when its key expires.
+/// An entry is valid for less than a second, counted from the start of its look-up. A revoked key, or a session with it, is accepted for
+/// that long on every server, without relying on notifications, and a busy key costs one look-up a second. An entry also ends when its
+/// key expires.
 ///
 /// An address that keeps presenting invalid keys has to wait (``BadKeyDelays``). Meanwhile, keys that this server has
 /// accepted before still pass, since their owner may share the address. Any other key is rejected without a look-up.
@@ -23,15 +38,16 @@ final class OperatorKeys: Sendable {
     /// The maximum number of concurrent look-ups.
     private static let maximumLookUps = 256
 
-    /// What a valid key allows.
-    struct Grant: Sendable, Equatable {
-        let id: UUID
-        let name: String
-        let scopes: Set<Scope>
+    /// The result of a look-up.
+    private enum LookUp: Sendable {
+        case valid(Entry)
+        /// A session that has ended, or whose key is no longer valid. Its browser does not guess.
+        case ended
+        case unknown
     }
 
     private struct Entry: Sendable {
-        let grant: Grant
+        let key: KeyIdentity
         /// When the key has to be looked up again.
         let end: MonotonicTime
     }
@@ -45,7 +61,7 @@ final class OperatorKeys: Sendable {
     }
 
     private let state = Locked(State())
-    private let lookUps = SingleFlight<[UInt8], Result<Entry?, any Error>>(limit: maximumLookUps)
+    private let lookUps = SingleFlight<[UInt8], Result<LookUp, any Error>>(limit: maximumLookUps)
     private let delays = BadKeyDelays()
     /// The delays of addresses that present keys at the public port, where none is accepted. They are separate, so that callers
     /// of that port do not delay operators at theirs.
@@ -54,45 +70,47 @@ final class OperatorKeys: Sendable {
     /// The number of cached keys and remembered addresses.
     var count: Int { state.withLock { $0.entries.count } + delays.count + publicDelays.count }
 
-    /// Returns what a key allows; `nil` if the key is invalid.
+    /// Returns the key, or the key of the session; `nil` if it is invalid.
     ///
     /// - Parameters:
-    ///   - digest: The key's SHA-256.
-    ///   - address: The address that presents the key.
+    ///   - address: The address that presents it.
     ///   - store: The store of `loop`.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 429 for an unknown key from an address that has to wait; an error of the database.
-    func grant(
-        ofKeyWith digest: [UInt8],
+    func key(
+        of credential: StoredCredential,
         from address: @autoclosure () -> SocketAddress.Network,
         _ store: OperatorKeyStore,
         on loop: EventLoop
-    ) async throws -> Grant? {
+    ) async throws -> KeyIdentity? {
         let arrival = MonotonicTime.now
         let address = address()
-        if let grant = try knownGrant(ofKeyWith: digest, from: address, at: arrival) { return grant }
+        if let key = try knownKey(of: credential, from: address, at: arrival) { return key }
         while true {
-            let answer = await lookUps.answer(to: digest, on: loop) { await self.lookUp(digest, store) }
+            let answer = await lookUps.answer(to: credential.digest, on: loop) { await self.lookUp(credential, store) }
             guard let answer else { throw PostgresError(.overloaded, detail: "too many concurrent key look-ups") }
-            guard let entry = try answer.get() else {
+            switch try answer.get() {
+            case .valid(let entry) where entry.end > arrival: return recordUse(of: entry)
+            // This look-up began before the request arrived, and its entry has expired. The next look-up begins later.
+            case .valid: break
+            case .ended: return nil
+            case .unknown:
                 delays.recordInvalidKey(from: address)
                 return nil
             }
-            if entry.end > arrival { return recordUse(of: entry, digest) }
-            // This look-up began before the request arrived, and its entry has expired. The next look-up begins later.
         }
     }
 
-    /// Returns what a key allows if it is cached; `nil` if the key has to be looked up.
+    /// Returns the key, or the key of the session, if it is cached; `nil` if it has to be looked up.
     ///
     /// - Throws: ``Problem`` 429 for an unknown key from an address that has to wait.
-    func knownGrant(
-        ofKeyWith digest: [UInt8],
+    func knownKey(
+        of credential: StoredCredential,
         from address: @autoclosure () -> SocketAddress.Network,
         at now: MonotonicTime = .now
-    ) throws -> Grant? {
-        let known = entry(digest)
-        if let known, known.end > now { return recordUse(of: known, digest) }
+    ) throws -> KeyIdentity? {
+        let known = entry(credential.digest)
+        if let known, known.end > now { return recordUse(of: known) }
         if known == nil { try checkWait(address(), delays, at: now) }
         return nil
     }
@@ -134,25 +152,33 @@ final class OperatorKeys: Sendable {
         state.withLock { $0.entries.value(digest) }
     }
 
-    /// Records the use of a key, and returns what the key allows.
-    private func recordUse(of entry: Entry, _ digest: [UInt8]) -> Grant {
+    /// Records the use of a key, and returns the key. The key in the settings has no row to record it in.
+    private func recordUse(of entry: Entry) -> KeyIdentity {
+        let digest = entry.key.digest
+        guard !digest.isEmpty else { return entry.key }
         let now = Date()
         state.withLock { $0.uses[digest] = now }
-        return entry.grant
+        return entry.key
     }
 
-    /// Looks a key up in the database, and caches the result.
-    private func lookUp(_ digest: [UInt8], _ store: OperatorKeyStore) async -> Result<Entry?, any Error> {
-        let start = MonotonicTime.now
+    /// Looks a key or session up in the database, and caches the result.
+    private func lookUp(_ credential: StoredCredential, _ store: OperatorKeyStore) async -> Result<LookUp, any Error> {
+        let (start, digest) = (MonotonicTime.now, credential.digest)
         // An earlier look-up may have ended between the check of the cache and this call.
-        if let entry = entry(digest), entry.end > start { return .success(entry) }
+        if let entry = entry(digest), entry.end > start { return .success(.valid(entry)) }
         do {
-            let key = try await store.pool.read(FindValidOperatorKey(sha256: digest)).first
-            let entry = key.map { Entry(grant: $0.grant, end: start + min($0.remaining, Self.trust)) }
-            state.withLock { state in
-                if let entry { state.entries.set(entry, for: digest) } else { state.entries.remove(digest) }
+            switch try await store.find(credential) {
+            case .valid(let key, let remaining):
+                let entry = Entry(key: key, end: start + min(remaining, Self.trust))
+                state.withLock { $0.entries.set(entry, for: digest) }
+                return .success(.valid(entry))
+            case .ended:
+                state.withLock { $0.entries.remove(digest) }
+                return .success(.ended)
+            case .unknown:
+                state.withLock { $0.entries.remove(digest) }
+                return .success(.unknown)
             }
-            return .success(entry)
         } catch {
             return .failure(error)
         }

@@ -1,18 +1,18 @@
-import Schemas
-import Settings
+package import Schemas
+package import Settings
 
-/// The app at Kakao whose users a push reaches, as it is shown.
-struct ShownApp: Sendable {
+/// The app at Kakao whose users are reached, as it is shown.
+package struct ShownApp: Sendable {
     let id: Int64?
     let name: String?
 
-    init(_ settings: KakaoSettings) {
+    package init(_ settings: KakaoSettings) {
         id = settings.appID
         name = settings.appName
     }
 
-    static let shape = Shape<ShownApp>(
-        "PushApp",
+    package static let shape = Shape<ShownApp>(
+        "App",
         [
             .nullable("id", .count, "The setting `kakao.app_id`.", \.id),
             .nullable("name", .text, "The setting `kakao.app_name`.", \.name),
