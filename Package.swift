@@ -27,8 +27,19 @@ let systemPackage = Target.Dependency.product(name: "SystemPackage", package: "s
 let unixSignals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
 
 /// Returns a library target in a folder of `Sources`, whose last part is its name. `docs/architecture.md` shows the floors.
-func target(_ path: String, _ dependencies: [Target.Dependency], _ settings: [SwiftSetting] = settings) -> Target {
-    .target(name: name(path), dependencies: dependencies, path: "Sources/\(path)", swiftSettings: settings)
+func target(
+    _ path: String,
+    _ dependencies: [Target.Dependency],
+    exclude: [String] = [],
+    _ settings: [SwiftSetting] = settings
+) -> Target {
+    .target(
+        name: name(path),
+        dependencies: dependencies,
+        path: "Sources/\(path)",
+        exclude: exclude,
+        swiftSettings: settings
+    )
 }
 
 /// Returns a target of a C library, or of the few C lines that Swift cannot express.
@@ -123,7 +134,7 @@ let package = Package(
             "Service/Endpoints",
             ["Crypto", "EventLoop", "HTTPServer", "JSON", "Locking", "Net", "Postgres", "Schemas", httpTypes, logging]
         ),
-        .target(name: "CMigrations", path: "Sources/Service/CMigrations"),
+        .target(name: "CEmbedded", path: "Sources/Service/CEmbedded"),
         target("Service/Settings", ["CLibyaml", "Crypto", "HTTPClient", "HTTPServer", "KakaoAPI", "Schemas"]),
         target(
             "Service/Runtime",
@@ -209,6 +220,14 @@ let package = Package(
             ]
         ),
         target(
+            "Features/OperatorPage",
+            [
+                "CEmbedded", "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "Net", "Runtime",
+                "Schemas", "ServiceKit", "Settings", httpTypes,
+            ],
+            exclude: ["ui"]
+        ),
+        target(
             "Features/Status",
             [
                 "Endpoints", "EventLoop", "HTTPServer", "Journal", "Postgres", "Runtime", "Schemas",
@@ -228,9 +247,9 @@ let package = Package(
         target(
             "Server",
             [
-                "Accounts", "Callbacks", "CMigrations", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "Accounts", "Callbacks", "CEmbedded", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
                 "HTTPServer", "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput",
-                "Messages", "Net",
+                "Messages", "Net", "OperatorPage",
                 "Postgres", "Pushes", "Runtime", "ServiceKit", "Settings", "Sharing", "Status", "Webhooks", logging,
                 serviceLifecycle, unixSignals,
             ]
@@ -241,7 +260,8 @@ let package = Package(
             "Programs/push-server",
             [
                 "Accounts", "Callbacks", "ChildProcess", "Crypto", "Endpoints", "EventLoop", "HTTPClient",
-                "HTTPServer", "Identity", "JSON", "Journal", "KakaoAPI", "LogOutput", "Messages", "Net", "Postgres",
+                "HTTPServer", "Identity", "JSON", "Journal", "KakaoAPI", "LogOutput", "Messages", "Net", "OperatorPage",
+                "Postgres",
                 "PrivatePostgres", "Pushes", "Runtime", "Schemas", "Server", "Settings", "Templates", argumentParser,
                 httpTypes, logging, subprocess, systemPackage, unixSignals,
             ]
@@ -375,6 +395,13 @@ let package = Package(
                 "Accounts", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox",
                 "Locking", "Messages", "Postgres", "PrivatePostgres", "Runtime", "Server", "ServiceKit",
                 "ServiceTesting", "Sharing", "TestSupport", httpTypes,
+            ]
+        ),
+        tests(
+            "Features/OperatorPageTests",
+            [
+                "CEmbedded", "HTTPClient", "HTTPServer", "JSON", "OperatorPage", "Server", "ServiceTesting",
+                "TestSupport", httpTypes,
             ]
         ),
         tests(

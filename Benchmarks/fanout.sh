@@ -11,6 +11,8 @@ users=1000000
 small=200
 # The number of users that are looked up in the push to everyone.
 lookups=200
+# The number of operators' pages that watch a push.
+pages=50
 
 install_requirements wrk nginx postgresql-contrib
 start_push_server
@@ -46,6 +48,23 @@ RETURNING id \gset
 UPDATE jobs SET state = 'sent' WHERE id = :id;
 SQL
 
+# watched PAGES: sends to everyone in three seconds, while as many pages follow the events of the push and read the status; adds the
+# batches a second to the series watched-PAGES. A single process has all connections of the pages.
+watched() {
+    local id time
+    time=$(date --utc --date '3 seconds' +%FT%TZ)
+    id=$(post '{"everyone":true}' ",\"send_at\":\"$time\"")
+    {
+        yes "$url/v1/pushes/$id/events" | head -n "$1"
+        yes "$url/v1/status" | head -n $(($1 / 5))
+    } | sed "s|.*|url = &\noutput = /dev/null|" >"$work/pages"
+    [ "$1" = 0 ] || api --no-buffer --parallel --parallel-immediate --parallel-max 100 --config "$work/pages" 2>/dev/null &
+    wait_done 300 "$id"
+    wait "$!" || fail "the pages could not follow the push"
+    sql --command "SELECT ((next_number - 1) / extract(epoch FROM finished_at - '$time'))::integer FROM pushes WHERE id = '$id'" \
+        >>"$work/watched-$1.series"
+}
+
 for round in $(seq "$rounds"); do
     # A new server for each push, so that the peak memory is that of one push.
     stop serve
@@ -73,7 +92,9 @@ for round in $(seq "$rounds"); do
     sql --command "TRUNCATE jobs" --command "INSERT INTO jobs SELECT id, 'waiting' FROM generate_series(1, 200000) AS id" \
         --command 'VACUUM ANALYZE jobs' >/dev/null
     pgbench_rate pgbench jobs "$connections"
-    echo "round $round: $(last million 1) batches/s ($(last million 3) s), wrk $(last wrk 1)/s, pgbench $(last pgbench 1)/s"
+    watched 0
+    watched "$pages"
+    echo "round $round: $(last million 1) batches/s ($(last million 3) s), wrk $(last wrk 1)/s, pgbench $(last pgbench 1)/s, watched $(last "watched-$pages" 1)/s, unwatched $(last watched-0 1)/s"
 done
 
 # Looks up users in the last push, over one connection.
@@ -123,6 +144,7 @@ $users users, $connections requests in flight; medians of $rounds
 | peak resident memory during the push to a million | ≤ 64 MB | $(median million 7) MB |
 | a user looked up in the push to a million, p99 | ≤ 20 ms | $(percentile lookups 0.99) ms (p50 $(percentile lookups 0.5) ms) |
 | idle statements per second | ≤ 1 | $(awk "BEGIN {printf \"%.1f\", $idle / 10}") |
+| batches/s watched by $pages pages, against unwatched | ≥ 0.97 | $(against "watched-$pages" watched-0) |
 | users/s | | $(median million 2) |
 | total time for the million | | $(median million 3) s |
 | database statements for each batch | | $(median million 5) |

@@ -49,9 +49,9 @@ serve() {
 
 api() { curl -sS --fail-with-body -H "Authorization: Bearer $OPERATOR_KEY" "$@"; }
 
-# post AUDIENCE: creates a push and prints its id.
+# post AUDIENCE [MEMBERS]: creates a push, with further members of its JSON, and prints its id.
 post() {
-    api "$url/v1/pushes" -H 'Content-Type: application/json' -d "{\"audience\":$1,\"message\":$message}" |
+    api "$url/v1/pushes" -H 'Content-Type: application/json' -d "{\"audience\":$1,\"message\":$message${2:-}}" |
         sed -E 's/^\{"id":"([^"]*)".*/\1/'
 }
 

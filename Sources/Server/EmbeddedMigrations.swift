@@ -1,4 +1,4 @@
-import CMigrations
+import CEmbedded
 package import Postgres
 
 /// The migrations that are a part of the program, so that it runs from any folder.

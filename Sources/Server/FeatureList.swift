@@ -5,6 +5,7 @@ import Endpoints
 import KakaoRelay
 import Keys
 import Messages
+import OperatorPage
 import Pushes
 import ServiceKit
 import Settings
@@ -24,13 +25,16 @@ let featureDeclarations = [
     FeatureDeclaration(KeyFeature.self),
     FeatureDeclaration(StatusFeature.self, \.audit),
     FeatureDeclaration(WebhookFeature.self, \.webhooks),
+    FeatureDeclaration(OperatorPageFeature.self, \.page),
 ]
 
 /// All operations of the service.
 let routeCollections = featureDeclarations.flatMap { $0.collections }
 
 /// Makes the features of a server. Each gets the features that it uses.
-func makeFeatures(_ server: ServerContext, _ settings: Settings) -> [any Feature] {
+///
+/// - Parameter sandboxURL: The sandbox of a development server; `nil` for a server of a service.
+func makeFeatures(_ server: ServerContext, _ settings: Settings, sandboxURL: String?) -> [any Feature] {
     let devices = DeviceFeature(server, settings.devices)
     let pushes = PushFeature(server, settings.pushes)
     let sharing = SharingFeature(server, settings.sharing, userIDArgument: settings.callbacks.userIDArgument)
@@ -39,10 +43,12 @@ func makeFeatures(_ server: ServerContext, _ settings: Settings) -> [any Feature
     let relay = RelayFeature(server, settings.relay, accounts: accounts, messages: messages, sharing: sharing)
     let callbacks = CallbackFeature(server, settings.callbacks, sharing: sharing)
     let keys = KeyFeature(server)
-    let status = StatusFeature(server, settings.audit)
+    let hasPage = settings.page.isEnabled && settings.operatorPort == nil
+    let status = StatusFeature(server, settings.audit, hasPage: hasPage)
     let others: [any Feature] = [devices, pushes, sharing, accounts, messages, relay, callbacks, keys, status]
     let webhooks = WebhookFeature(server, settings.webhooks, data: others.flatMap(\.webhookData))
-    return others + [webhooks]
+    let page = OperatorPageFeature(server, settings.page, sandboxURL: sandboxURL)
+    return others + [webhooks, page]
 }
 
 /// The static parts of a feature, and the place of its settings.

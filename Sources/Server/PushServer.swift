@@ -39,6 +39,7 @@ package final class PushServer: Service {
     ///   - loopCount: The number of event loops; `nil` for that of the settings.
     ///   - startsStopped: Whether the sender is stopped before anything is sent.
     ///   - securePort: A further port, over HTTPS; `nil` for none.
+    ///   - sandboxURL: The sandbox of a development server, to which the page gets access; `nil` for a server of a service.
     ///   - onReady: Called once, when the server is ready.
     /// - Throws: ``SettingsError`` for unusable files and for addresses on which the server cannot listen; ``PostgresError`` for an
     ///   invalid `database.url` and for migrations that cannot be read.
@@ -50,6 +51,7 @@ package final class PushServer: Service {
         loopCount: Int? = nil,
         startsStopped: Bool = false,
         securePort: SecurePort? = nil,
+        sandboxURL: String? = nil,
         onReady: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
         // Before the journal is opened, which may be that of the server that has the port.
@@ -82,7 +84,7 @@ package final class PushServer: Service {
         self.context = context
         self.settings = Locked(settings)
         self.database = database
-        let features = makeFeatures(context, settings)
+        let features = makeFeatures(context, settings, sandboxURL: sandboxURL)
         self.features = features
         http = try HTTPServers(settings, context, features, securePort: securePort, loops: loops, logger: logger)
         // Weak, since the handlers of the HTTP servers refer to the monitoring.

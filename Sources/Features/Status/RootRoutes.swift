@@ -3,9 +3,13 @@ import HTTPServer
 import HTTPTypes
 import Schemas
 
-/// `GET /`: where a newcomer with a browser or `curl` finds everything else.
+/// `GET /`: where a newcomer with `curl` finds everything else. A browser goes on to the page.
 struct RootRoutes: RouteCollection {
     static let path = "/"
+    private static let pagePath = "/ui/"
+
+    /// Whether browsers find the page at the same port.
+    let hasPage: Bool
 
     static let title = "Start"
     static let operations = [
@@ -17,11 +21,21 @@ struct RootRoutes: RouteCollection {
                 .anyone(.constantCost),
                 "Names the paths where everything else is found.",
                 unknownFields: .kept,
-                answers: [.json(.ok, Start.shape, "The paths.")]
+                answers: [
+                    .json(.ok, Start.shape, "The paths."),
+                    .empty(
+                        .found,
+                        "The [page](page.md), for a browser: a client that accepts `text/html`.",
+                        headers: [.location]
+                    ),
+                ]
             ),
-            immediate: { _ in
-                let start = Response.json(Start.shape.json(Start()))
-                return { _ in start }
+            immediate: { routes in
+                var start = Response.json(Start.shape.json(Start()))
+                guard routes.hasPage else { return { [start] _ in start } }
+                start.headerFields[.vary] = "Accept"
+                let page = Response(.found, headerFields: [.location: pagePath, .vary: "Accept"])
+                return { [start] in $0.request[.accept]?.contains("text/html") == true ? page : start }
             }
         )
     ]
@@ -31,6 +45,9 @@ struct RootRoutes: RouteCollection {
             "Start",
             [
                 .member("name", .text, "The program.") { _ in "kakao-push-server" },
+                .member("page", .text, "The page for operators; at `http.operator_port`, if that is set.") { _ in
+                    pagePath
+                },
                 .member("api", .text, "The beginning of the paths of the API.") { _ in "/v1" },
                 .member(
                     "description",

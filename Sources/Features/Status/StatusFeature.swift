@@ -21,12 +21,15 @@ package struct StatusFeature: Feature {
 
     private let server: ServerContext
     private let settings: AuditSettings
+    private let hasPage: Bool
     private let status: StatusRoutes
     private let document: OpenAPIRoutes
 
-    package init(_ server: ServerContext, _ settings: AuditSettings) {
+    /// - Parameter hasPage: Whether operators find the page at the port that Kakao and apps call.
+    package init(_ server: ServerContext, _ settings: AuditSettings, hasPage: Bool) {
         self.server = server
         self.settings = settings
+        self.hasPage = hasPage
         status = StatusRoutes(server: server)
         document = OpenAPIRoutes(server.document)
         let sender = SenderMonitoring(availability: server.availability, control: server.senderControl)
@@ -47,7 +50,7 @@ package struct StatusFeature: Feature {
             control: server.senderControl
         )
         routes.add(document)
-        routes.add(RootRoutes())
+        routes.add(RootRoutes(hasPage: hasPage))
         routes.add(HealthRoutes(readiness: readiness))
         routes.add(MetricsRoutes(server))
         routes.add(status)

@@ -9,6 +9,7 @@ package import LogOutput
 package import Logging
 package import Messages
 import Net
+package import OperatorPage
 import Postgres
 package import Pushes
 import Runtime
@@ -52,6 +53,7 @@ package struct Settings: SettingsGroup {
     package var accounts = AccountSettings()
     package var relay = RelaySettings()
     package var webhooks = WebhookSettings()
+    package var page = OperatorPageSettings()
     package var journal = JournalSettings()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text

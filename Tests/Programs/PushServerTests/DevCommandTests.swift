@@ -75,6 +75,30 @@ import Testing
         }
     }
 
+    @Test(
+        "dev names the address of the page, without a key unless a terminal shows it; operators reach the sandbox through it"
+    )
+    func page() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        try await DevServer.with(in: folder) { dev in
+            var api = try dev.api
+            api.checksContract = false
+            let key = try #require(dev.variables["OPERATOR_KEY"])
+            let line = "Open  \(api.url)/ui/   ("
+            try await eventually("dev names the page") { dev.process.lines.contains { $0.contains(line) } }
+            #expect(!dev.process.lines.contains { $0.contains(key) })
+            #expect(try await api.with(nil).get("/ui/").text.contains("<html data-sandbox "))
+            let share = try await api.post("/sandbox/link/share", json: ["args": ["order_id": "7"]])
+            #expect(share.json?["status"] == 200, "\(share.text)")
+            #expect(try await api.get("/sandbox/deliveries?limit=1").status == 200)
+            #expect(try await api.delete("/sandbox/faults").status == 204)
+            #expect(try await api.with(nil).get("/sandbox/stats").status == 401)
+            let created = try await api.post("/v1/keys", json: ["name": "kim", "role": "backend"])
+            let other = try #require(created.json?["key"]?.string)
+            #expect(try await api.with("Bearer \(other)").get("/sandbox/stats").problem == "missing-scope")
+        }
+    }
+
     @Test("The sandbox of dev calls the server as Kakao does: unlinks, account events, shared messages, failed tokens")
     func callbacks() async throws {
         let folder = try TemporaryFolder.make() + "/local"

@@ -74,13 +74,13 @@ import Testing
         }
     }
 
-    @Test("The program has the files of migrations/: scripts/embed-migrations lists them")
+    @Test("The program has the files of migrations/: scripts/embed-files lists them")
     func migrations() throws {
         let folder = TestFiles.migrations
         let names = try FileManager.default.contentsOfDirectory(atPath: folder)
         let functions = try FileManager.default.contentsOfDirectory(atPath: "\(folder)/functions")
         let paths = (names + functions.map { "functions/\($0)" }).filter { $0.hasSuffix(".sql") }.sorted()
-        #expect(EmbeddedMigrations.files.map(\.path) == paths, "Run scripts/embed-migrations")
+        #expect(EmbeddedMigrations.files.map(\.path) == paths, "Run scripts/embed-files")
         for file in EmbeddedMigrations.files {
             #expect(FileManager.default.contents(atPath: "\(folder)/\(file.path)").map { Array($0) } == file.contents)
         }

@@ -1,6 +1,7 @@
 import Endpoints
 import HTTPServer
 import HTTPTypes
+import Net
 import Schemas
 import Templates
 
@@ -36,9 +37,22 @@ struct TemplateRoutes: RouteCollection {
         "/v1/templates/preview",
         .operator(.sharing),
         "Shows a template approximately as KakaoTalk does.",
-        body: body,
-        maximumBodyBytes: TemplateLinter.maximumBytes,
-        answers: [.json(.ok, PreviewResult.shape, "The message, and the findings of the linter.")],
+        body: .media(
+            ["application/json", FormURLEncoded.mediaType],
+            "The template, or a form whose field `template` has it.",
+            schema: .any,
+            isChecked: false
+        ),
+        // Percent-encoding triples bytes.
+        maximumBodyBytes: 3 * TemplateLinter.maximumBytes + 1024,
+        answers: [
+            .json(
+                .ok,
+                PreviewResult.shape,
+                "The message, and the findings of the linter; for a client that accepts HTML, the message."
+            )
+            .or(["text/html"])
+        ],
         problems: [.invalidTemplate],
         handler: preview
     )
@@ -48,14 +62,38 @@ struct TemplateRoutes: RouteCollection {
     }
 
     @Sendable private func preview(_ call: Call) async throws -> Response {
-        let findings = linter.findings(in: call.request.body)
+        let json = try Self.template(in: call.request)
+        let findings = linter.findings(in: json)
         let template: Template
         do throws(Template.Unreadable) {
-            template = try Template(json: call.request.body, findings)
+            template = try Template(json: json, findings)
         } catch {
             throw Problem.invalidTemplate("The body is not a template of a message. \(error.reason)", findings)
         }
+        if call.request[.accept]?.contains("text/html") == true { return Self.page(TemplatePreview(template)) }
         return .json(PreviewResult.shape.json(PreviewResult(preview: TemplatePreview(template), findings: findings)))
+    }
+}
+
+extension TemplateRoutes {
+    /// Returns the template of a request: its body, or the field of a form.
+    private static func template(in request: Request) throws -> [UInt8] {
+        guard request.contentType == FormURLEncoded.mediaType else { return request.body }
+        let fields = try? FormURLEncoded.parse(request.body[...])
+        guard let template = fields?.first(where: { $0.name == "template" }) else {
+            throw Problem.field("template", "the template as JSON", isMissing: true)
+        }
+        return Array(template.value.utf8)
+    }
+
+    /// Returns the message as a page for a frame of the operator's page. It has styles of its own, which that page does not allow.
+    private static func page(_ preview: TemplatePreview) -> Response {
+        var response = Response(.ok, body: Array(preview.html.utf8))
+        response.headerFields[.contentType] = "text/html; charset=utf-8"
+        response.headerFields[.contentSecurityPolicy] =
+            "sandbox; default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+        response.headerFields[.cacheControl] = "no-store"
+        return response
     }
 }
 

@@ -7,6 +7,7 @@ import HTTPServer
 import LogOutput
 import Logging
 import Net
+import OperatorPage
 import Postgres
 import PrivatePostgres
 import Server
@@ -137,7 +138,8 @@ struct DevCommand: AsyncParsableCommand {
                 migrations: options.migrations,
                 logger: logger,
                 logSink: sink,
-                securePort: SecurePort(port: Int(httpsPort), option: "--https-port", tls: certificate.tls)
+                securePort: SecurePort(port: Int(httpsPort), option: "--https-port", tls: certificate.tls),
+                sandboxURL: sandboxURL
             ) { server in
                 let addresses = DevAddresses(settings, server, sandboxURL)
                 let file = DevFile(
@@ -154,6 +156,8 @@ struct DevCommand: AsyncParsableCommand {
                         "https": "\(addresses.secure)",
                     ]
                 )
+                sink.flush()
+                Terminal.writeLine(welcome(addresses.page, keys, showsPage: settings.page.isEnabled))
                 guard !host.isLocal else { return }
                 logger.warning(
                     "Open to the network: other machines can use the keys of this server, and control the sandbox without a key",
@@ -176,6 +180,21 @@ struct DevCommand: AsyncParsableCommand {
             )
         }
         await sandbox.stop()
+    }
+
+    /// Returns what to do first. A terminal gets the address that signs in: a browser sends no fragment, and so its key is in no log.
+    private func welcome(_ page: String, _ keys: DevKeys, showsPage: Bool) -> String {
+        let shell = ". \(file) && push-server pushes list"
+        guard showsPage else { return "Ready. Try  \(shell)\nCtrl-C stops everything." }
+        let key = Terminal.isOutput ? "#key=\(keys.operatorKey)" : ""
+        let note = Terminal.isOutput ? "signs you in; on this machine only" : "the key is OPERATOR_KEY in \(file)"
+        return """
+
+            Ready.  Open  \(page)\(key)   (\(note))
+                    or    \(shell)
+            Ctrl-C stops everything.
+
+            """
     }
 
     /// Creates the tables before the first statement that reads them.
@@ -207,6 +226,8 @@ private struct DevAddresses {
     let `public`: String
     /// The URL over HTTPS, with the certificate of the sandbox.
     let secure: String
+    /// The URL of the operator's page on this machine.
+    let page: String
     private let sandbox: String
     private let ports: [String: String]
 
@@ -219,11 +240,18 @@ private struct DevAddresses {
         sandbox = sandboxURL
         guard let operatorPort = server.operatorPort else {
             self.server = local
+            page = "\(settings.url(host: Self.localName(settings.http.host), port: port))/ui/"
             ports = ["HTTP_PORT": "\(port)"]
             return
         }
+        page = "\(settings.url(host: Self.localName(settings.operatorHost ?? host.address), port: operatorPort))/ui/"
         self.server = settings.url(host: DevHost(settings.operatorHost ?? host.address).inURL, port: operatorPort)
         ports = ["HTTP_PORT": "\(port)", "HTTP_OPERATOR_PORT": "\(operatorPort)"]
+    }
+
+    /// Without TLS the page is at a local name only.
+    private static func localName(_ host: String) -> String {
+        ["0.0.0.0", "::"].contains(host) ? "127.0.0.1" : DevHost(host).inURL
     }
 
     var variables: [(name: String, value: String)] {

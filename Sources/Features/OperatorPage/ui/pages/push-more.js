@@ -1,0 +1,59 @@
+// What one push offers below its numbers: a user in it, the batches that failed, and what operators did with it.
+
+import { get } from '../api.js'
+import { el, fill, table } from '../dom.js'
+import { number, problemText, t } from '../format.js'
+import { when } from '../parts.js'
+import { download } from './records-parts.js'
+
+const problem = error => el('p', { class: 'problem', role: 'alert' }, problemText(error))
+
+const kakao = (status, code, message) => [status, code, message].filter(part => part !== null).join(' · ') || '–'
+
+/** Whom a push is for, in words, and who is left out. */
+export function recipients({ to_testers: isTest, audience, except }) {
+  const list = words => words.join(', ')
+  const many = audience?.uuids && (audience.uuids_total ?? audience.uuids.length) > 10
+  const named = isTest ? t('new.to.testers')
+    : audience.everyone ? t('new.to.everyone')
+      : audience.audience ? `${t('new.to.audience')}: ${audience.audience}`
+        : audience.tags_any ? `${t('push.tags-any')}: ${list(audience.tags_any)}`
+          : audience.tags_all ? `${t('push.tags-all')}: ${list(audience.tags_all)}`
+            : `${t('new.to.users')}: ${list(audience.uuids.slice(0, 10))}${many ? ' …' : ''}`
+  const left = except && [
+    except.tags_any && `${t('push.tags-any')}: ${list(except.tags_any)}`, except.audience, except.pushes && list(except.pushes)
+  ].filter(Boolean)
+  return [named, left?.length > 0 && el('p', { class: 'soft' }, `${t('push.except')}: ${left.join('; ')}`)]
+}
+
+/** A form that finds a user in a push, and says what became of them. */
+export function findUser(url) {
+  const out = el('div', { 'aria-live': 'polite' })
+  const input = el('input', { name: 'user', type: 'text', inputmode: 'numeric', required: true, pattern: '[1-9][0-9]{0,18}' })
+  const submit = async event => {
+    event.preventDefault()
+    try {
+      const found = await get(`${url}/users/${encodeURIComponent(input.value.trim())}`)
+      fill(out, el('p', {}, t(`result.${found.state}`), found.may_repeat && ` · ${t('may-repeat')}`, ' · ',
+        kakao(found.status, found.code, found.message), ' · ', when(found.finished_at)))
+    } catch (error) {
+      fill(out, problem(error))
+    }
+  }
+  return el('section', { class: 'card' }, el('h2', {}, t('push.find')),
+    el('form', { class: 'filters', role: 'search', onsubmit: submit }, el('label', {}, t('field.user'), input),
+      el('button', {}, t('search'))), out)
+}
+
+/** The batches that failed or are uncertain, with Kakao's words, and their users as a file. */
+export function batches(url, id, state, signal) {
+  const body = el('div', { class: 'stack' })
+  const section = el('section', { class: 'stack' }, el('h2', {}, t(`push.batches.${state}`)), body)
+  get(`${url}/batches`, { state, limit: 20 }, { signal }).then(({ items }) => fill(body,
+    table(t(`push.batches.${state}`), [{ number: t('push.batch') }, { number: t('users') }, t('push.kakao'), t('updated')],
+      items.map(batch => [{ number: number(batch.number) }, { number: number(batch.uuids.length) },
+        { wide: kakao(batch.kakao_status, batch.kakao_code, batch.kakao_message) }, when(batch.finished_at, 'short')])),
+    el('div', {}, download(t(`push.download.${state}`), `${url}/users`, { state }, `${id}-${state}.txt`))
+  ), error => signal.aborted || fill(body, problem(error)))
+  return section
+}

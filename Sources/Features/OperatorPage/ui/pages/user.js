@@ -1,0 +1,73 @@
+// A user: the devices, the pushes with their results, and what else the server knows.
+
+import { get, remove } from '../api.js'
+import { ask, field } from '../dialog.js'
+import { el, table } from '../dom.js'
+import { number, problemText, t } from '../format.js'
+import { empty, states, when } from '../parts.js'
+import { comparison, more } from './user-more.js'
+
+/** A user: devices, pushes and their results. The id stands only in the fragment of the address, which no server and no log gets. */
+export async function show({ main, path: [id], session, signal }) {
+  const input = el('input', {
+    id: 'user-id', inputmode: 'numeric', required: true, pattern: '[1-9][0-9]{0,18}', value: id ?? '', type: 'text'
+  })
+  main.append(el('form', {
+    class: 'filters', role: 'search', onsubmit: event => {
+      event.preventDefault()
+      location.hash = `#/user/${input.value.trim()}`
+    }
+  }, el('label', { for: 'user-id' }, t('field.user'), input), el('button', { class: 'main' }, t('search'))))
+  if (!id) return input.focus()
+  const url = `/v1/users/${encodeURIComponent(id)}`
+  const [devices, pushes] = await Promise.all([
+    session.allows('devices') || session.allows('read') ? get(`${url}/devices`, {}, { signal }).catch(refused) : null,
+    session.allows('read') ? get(`${url}/pushes`, { limit: 50 }, { signal }).catch(refused) : null
+  ])
+  main.append(section('devices', deviceTable(devices)), section('pushes-of-user', pushTable(pushes)))
+  main.append(...more(id, session, signal))
+  if (session.allows('devices')) main.append(comparison(url), erasure(id, url))
+}
+
+const refused = error => ({ refusal: error })
+
+const section = (key, contents) => el('section', { class: 'stack' }, el('h2', {}, t(key)), contents)
+
+function deviceTable(page) {
+  if (!page) return empty(t('missing.scope'))
+  if (page.refusal) return el('p', { class: 'problem' }, problemText(page.refusal))
+  if (page.items.length === 0) return empty(t('devices.none'))
+  return table(t('devices'), [
+    t('device'), t('push-type'), t('device.token'), t('state'), t('app-version'), t('tags'), { number: t('failures') }, t('expires-at'),
+    t('updated')
+  ],
+    page.items.map(device => [
+      el('span', { class: 'mono' }, device.device_id), device.push_type, el('span', { class: 'mono' }, device.push_token),
+      states(`device.${device.state}`, device.state === 'registered' ? 'good' : 'warn'), device.app_version ?? '–',
+      device.tags.join(', ') || '–',
+      { number: number(device.failures) }, when(device.expires_at, 'short'), when(device.updated_at, 'short')
+    ]))
+}
+
+function pushTable(page) {
+  if (!page) return empty(t('missing.scope'))
+  if (page.refusal) return el('p', { class: 'problem' }, problemText(page.refusal))
+  if (page.items.length === 0) return empty(t('pushes-of-user.none'))
+  return table(t('pushes-of-user'), [t('created'), t('push'), t('result')], page.items.map(item => [
+    when(item.created_at, 'short'), { wide: el('a', { href: `#/push/${item.push_id}` }, item.name ?? item.push_id) },
+    t(`result.${item.state}`)
+  ]))
+}
+
+/** Erases a user, after the number has been typed. */
+const erasure = (id, url) => el('section', { class: 'card' }, el('h2', {}, t('erase')), el('p', { class: 'soft' }, t('erase.text')),
+  el('div', {}, el('button', {
+    type: 'button', class: 'danger', onclick: () => ask({
+      title: t('erase.title'), text: t('erase.type', { id }), action: t('erase'), isDanger: true,
+      fields: [field('user', { required: true, pattern: id, inputmode: 'numeric', autocomplete: 'off' })],
+      act: ([typed]) => {
+        if (typed !== id) throw new Error(t('erase.type', { id }))
+        return remove(url)
+      }
+    }).then(done => done && dispatchEvent(new Event('hashchange')))
+  }, t('erase.action'))))
