@@ -1,6 +1,7 @@
 """Runs the checks of the page, and prints one line for each. See scripts/page.
 
-usage: run.py FOLDER [NAME ...]: only the checks whose titles contain a name; pictures of failures go into the folder.
+usage: run.py FOLDER [--pictures | --except NAME | NAME ...]: only the checks whose titles contain a name, or those without it; pictures of
+failures go into the folder.
 """
 import re, sys, time, traceback
 
@@ -23,6 +24,12 @@ def explain(error):
     return f"{line[1]}:{line[0]}: " + "\n      ".join(lines[:6])
 
 
+def is_chosen(title, names):
+    if names[:1] == ["--except"]:
+        return names[1] not in title
+    return not names or any(name in title for name in names)
+
+
 def run(folder, names):
     failures = 0
     with sync_playwright() as playwright:
@@ -31,7 +38,7 @@ def run(folder, names):
         if names == ["--pictures"]:
             return pictures.take(world)
         for title, check in checks:
-            if names and not any(name in title for name in names):
+            if not is_chosen(title, names):
                 continue
             begin = time.monotonic()
             problem = note = None
