@@ -7,7 +7,7 @@ import Schemas
 /// `/ui/`: the operator's page. Its files are constant; all data come from the API.
 struct PageRoutes: RouteCollection {
     static let title = "Operator's page"
-    static let operations = [showing, showingFile, showingFolder]
+    static let operations = [redirecting, showing, showingFile, showingFolder]
 
     let isEnabled: Bool
     let files: PageFiles
@@ -31,6 +31,19 @@ struct PageRoutes: RouteCollection {
         ),
         needs: enabled,
         immediate: showIndex
+    )
+
+    private static let redirecting = Operation<PageRoutes>(
+        OperationDeclaration(
+            "redirectToPage",
+            .get,
+            "/ui",
+            .operatorPort(.constantCost),
+            "Leads to the page, whose addresses begin with `/ui/`.",
+            unknownFields: .kept,
+            answers: [.empty(.found, "The address of the page.", headers: [.location])]
+        ),
+        immediate: { _ in { _ in Response(.found, headerFields: [.location: "/ui/"]) } }
     )
 
     private static let version = Field.path("version", .text, "The version of the files, as the page names it.")

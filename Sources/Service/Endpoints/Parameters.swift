@@ -26,7 +26,7 @@ struct Parameters: Sendable {
         for (name, value) in pairs { try add(name, .string(value), allowed) }
     }
 
-    /// Adds the members of a JSON object. A member that is `null` counts as absent.
+    /// Adds the members of a JSON object. A member that is `null` counts as absent, unless it is one that the operation rejects.
     ///
     /// - Throws: ``Problem`` 400 for invalid JSON, another value than an object, or a field that is not allowed or is
     ///   in the query too.
@@ -40,7 +40,10 @@ struct Parameters: Sendable {
         guard case .object(let object) = value else {
             throw Problem(of: .invalidJSON, "The body must be a JSON object.")
         }
-        for (name, value) in object.members where !value.isNull { try add(name, value, allowed) }
+        for (name, value) in object.members {
+            if value.isNull, allowed.others == .ignored || allowed.contains(allowed.declaredName(name)) { continue }
+            try add(name, value, allowed)
+        }
     }
 
     /// Adds the fields of a query or a form that can be read.

@@ -162,6 +162,7 @@ import Testing
             let answer = try await browser.get("/")
             #expect(answer.status == 302 && answer.headerFields[.location] == "/ui/")
             #expect(try await service.api.with(nil).get("/").json?["page"] == "/ui/")
+            #expect(try await service.api.with(nil).get("/ui").headerFields[.location] == "/ui/")
         }
     }
 

@@ -59,7 +59,9 @@ package struct Router: Sendable {
     ) {
         var node = 0
         var isLiteral = true
-        let segments = pattern.split(separator: "/", omittingEmptySubsequences: true)
+        var segments = pattern.split(separator: "/", omittingEmptySubsequences: true)
+        // A slash at the end is part of the path.
+        if pattern.hasSuffix("/"), !segments.isEmpty { segments.append("") }
         depth = max(depth, segments.count)
         for segment in segments {
             if segment.hasPrefix("{"), segment.hasSuffix("}") {

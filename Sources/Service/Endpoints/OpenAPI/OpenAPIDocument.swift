@@ -155,6 +155,8 @@ extension Access {
         return switch self {
         case .anyone, .operatorPort, .kakaoAddress: []
         case .operator(let scopes): `operator`(scopes)
+        // An operation for any of all scopes needs none.
+        case .operatorWithAny(Scope.allCases): `operator`([])
         case .operatorWithAny(let scopes): scopes.flatMap { `operator`([$0]) }
         case .monitoring: `operator`([.read])
         case .device: `operator`([.devices]) + user(.userToken)
