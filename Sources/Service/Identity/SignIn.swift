@@ -44,6 +44,11 @@ package struct SignIn: Sendable {
             from: request.clientAddress.host,
             recording: call.auditRecord(of: .server)
         )
+        let session = StoredCredential.session(
+            SHA256Digest.of(secret),
+            setting: secrets.value.operatorKey.sha256
+        )
+        await operators.remember(session, keys, on: request.loop)
         return SessionCookie.header(secret)
     }
 

@@ -101,6 +101,11 @@ final class OperatorKeys: Sendable {
         }
     }
 
+    /// Looks up a session that has just begun, so that its browser need not wait with others of its address that guess.
+    func remember(_ session: StoredCredential, _ store: OperatorKeyStore, on loop: EventLoop) async {
+        _ = await lookUps.answer(to: session.digest, on: loop) { await self.lookUp(session, store) }
+    }
+
     /// Returns the key, or the key of the session, if it is cached; `nil` if it has to be looked up.
     ///
     /// - Throws: ``Problem`` 429 for an unknown key from an address that has to wait.
