@@ -6,7 +6,7 @@
 package struct UserIDLines {
     /// The state of the current line.
     private enum State: Equatable {
-        /// So many octets of a byte order mark are read, and nothing else. Can transition to `number`, `bad`.
+        /// The text has begun with this many bytes of a byte order mark, and has no others yet. Can transition to `number`, `bad`.
         case beginning(Int)
         /// The line has only digits so far, or is empty. Can transition to `afterCarriageReturn`, `bad`.
         case number
