@@ -1,6 +1,9 @@
 import HTTPTypes
 
 extension Request {
+    /// Whether the client accepts HTML, as a browser does when it opens an address. `curl` and other programs accept `*/*`.
+    package var acceptsHTML: Bool { self[.accept]?.contains("text/html") == true }
+
     /// Returns whether `If-None-Match` names an entity tag, so that the client has the response already.
     package func names(_ entityTag: String) -> Bool {
         (self[.ifNoneMatch] ?? "").split(separator: ",").contains { tag in

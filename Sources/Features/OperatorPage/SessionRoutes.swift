@@ -145,7 +145,7 @@ struct SessionRoutes: RouteCollection {
     }
 }
 
-/// Who is signed in.
+/// The key of the caller, with the app and the session: the response of `GET /v1/session`.
 private struct ShownSignIn: Sendable {
     let app: ShownApp
     let key: KeyIdentity

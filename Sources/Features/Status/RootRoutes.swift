@@ -35,7 +35,7 @@ struct RootRoutes: RouteCollection {
                 guard routes.hasPage else { return { [start] _ in start } }
                 start.headerFields[.vary] = "Accept"
                 let page = Response(.found, headerFields: [.location: pagePath, .vary: "Accept"])
-                return { [start] in $0.request[.accept]?.contains("text/html") == true ? page : start }
+                return { [start] in $0.request.acceptsHTML ? page : start }
             }
         )
     ]

@@ -295,83 +295,83 @@ static const unsigned char page_file_2[] = {
 };
 
 static const unsigned char page_file_3[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/dialog.js"
+#embed "../../../Sources/Features/OperatorPage/ui/copyable.js"
 };
 
 static const unsigned char page_file_4[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/dom.js"
+#embed "../../../Sources/Features/OperatorPage/ui/dialog.js"
 };
 
 static const unsigned char page_file_5[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/format.js"
+#embed "../../../Sources/Features/OperatorPage/ui/dom.js"
 };
 
 static const unsigned char page_file_6[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/icon.svg"
+#embed "../../../Sources/Features/OperatorPage/ui/format.js"
 };
 
 static const unsigned char page_file_7[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/index.html"
+#embed "../../../Sources/Features/OperatorPage/ui/icon.svg"
 };
 
 static const unsigned char page_file_8[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/live.js"
+#embed "../../../Sources/Features/OperatorPage/ui/index.html"
 };
 
 static const unsigned char page_file_9[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/new-check.js"
+#embed "../../../Sources/Features/OperatorPage/ui/lists.js"
 };
 
 static const unsigned char page_file_10[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/new-draft.js"
+#embed "../../../Sources/Features/OperatorPage/ui/live.js"
 };
 
 static const unsigned char page_file_11[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/new-fields.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/new-check.js"
 };
 
 static const unsigned char page_file_12[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/new-form.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/new-draft.js"
 };
 
 static const unsigned char page_file_13[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/new-message.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/new-fields.js"
 };
 
 static const unsigned char page_file_14[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/new-recipients.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/new-form.js"
 };
 
 static const unsigned char page_file_15[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/new-time.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/new-message.js"
 };
 
 static const unsigned char page_file_16[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/new.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/new-recipients.js"
 };
 
 static const unsigned char page_file_17[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/overview.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/new.js"
 };
 
 static const unsigned char page_file_18[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/push-more.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/overview.js"
 };
 
 static const unsigned char page_file_19[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/push.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/push-more.js"
 };
 
 static const unsigned char page_file_20[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/pushes.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/push.js"
 };
 
 static const unsigned char page_file_21[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/records-keys.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/pushes.js"
 };
 
 static const unsigned char page_file_22[] = {
-#embed "../../../Sources/Features/OperatorPage/ui/pages/records-parts.js"
+#embed "../../../Sources/Features/OperatorPage/ui/pages/records-keys.js"
 };
 
 static const unsigned char page_file_23[] = {
@@ -442,30 +442,34 @@ static const unsigned char page_file_39[] = {
 #embed "../../../Sources/Features/OperatorPage/ui/texts/ko.json"
 };
 
+static const unsigned char page_file_40[] = {
+#embed "../../../Sources/Features/OperatorPage/ui/times.js"
+};
+
 static const embedded_file page_files[] = {
     {"api.js", page_file_0, sizeof page_file_0},
     {"app.js", page_file_1, sizeof page_file_1},
     {"banner.js", page_file_2, sizeof page_file_2},
-    {"dialog.js", page_file_3, sizeof page_file_3},
-    {"dom.js", page_file_4, sizeof page_file_4},
-    {"format.js", page_file_5, sizeof page_file_5},
-    {"icon.svg", page_file_6, sizeof page_file_6},
-    {"index.html", page_file_7, sizeof page_file_7},
-    {"live.js", page_file_8, sizeof page_file_8},
-    {"pages/new-check.js", page_file_9, sizeof page_file_9},
-    {"pages/new-draft.js", page_file_10, sizeof page_file_10},
-    {"pages/new-fields.js", page_file_11, sizeof page_file_11},
-    {"pages/new-form.js", page_file_12, sizeof page_file_12},
-    {"pages/new-message.js", page_file_13, sizeof page_file_13},
-    {"pages/new-recipients.js", page_file_14, sizeof page_file_14},
-    {"pages/new-time.js", page_file_15, sizeof page_file_15},
-    {"pages/new.js", page_file_16, sizeof page_file_16},
-    {"pages/overview.js", page_file_17, sizeof page_file_17},
-    {"pages/push-more.js", page_file_18, sizeof page_file_18},
-    {"pages/push.js", page_file_19, sizeof page_file_19},
-    {"pages/pushes.js", page_file_20, sizeof page_file_20},
-    {"pages/records-keys.js", page_file_21, sizeof page_file_21},
-    {"pages/records-parts.js", page_file_22, sizeof page_file_22},
+    {"copyable.js", page_file_3, sizeof page_file_3},
+    {"dialog.js", page_file_4, sizeof page_file_4},
+    {"dom.js", page_file_5, sizeof page_file_5},
+    {"format.js", page_file_6, sizeof page_file_6},
+    {"icon.svg", page_file_7, sizeof page_file_7},
+    {"index.html", page_file_8, sizeof page_file_8},
+    {"lists.js", page_file_9, sizeof page_file_9},
+    {"live.js", page_file_10, sizeof page_file_10},
+    {"pages/new-check.js", page_file_11, sizeof page_file_11},
+    {"pages/new-draft.js", page_file_12, sizeof page_file_12},
+    {"pages/new-fields.js", page_file_13, sizeof page_file_13},
+    {"pages/new-form.js", page_file_14, sizeof page_file_14},
+    {"pages/new-message.js", page_file_15, sizeof page_file_15},
+    {"pages/new-recipients.js", page_file_16, sizeof page_file_16},
+    {"pages/new.js", page_file_17, sizeof page_file_17},
+    {"pages/overview.js", page_file_18, sizeof page_file_18},
+    {"pages/push-more.js", page_file_19, sizeof page_file_19},
+    {"pages/push.js", page_file_20, sizeof page_file_20},
+    {"pages/pushes.js", page_file_21, sizeof page_file_21},
+    {"pages/records-keys.js", page_file_22, sizeof page_file_22},
     {"pages/records.js", page_file_23, sizeof page_file_23},
     {"pages/sharing-bars.js", page_file_24, sizeof page_file_24},
     {"pages/sharing-template.js", page_file_25, sizeof page_file_25},
@@ -483,6 +487,7 @@ static const embedded_file page_files[] = {
     {"style.css", page_file_37, sizeof page_file_37},
     {"texts/en.json", page_file_38, sizeof page_file_38},
     {"texts/ko.json", page_file_39, sizeof page_file_39},
+    {"times.js", page_file_40, sizeof page_file_40},
 };
 
 const embedded_file *embedded_page_file_at(size_t index) {

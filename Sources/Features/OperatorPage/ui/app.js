@@ -25,7 +25,7 @@ const screens = {
 }
 
 /** @type {{name: string, scopes: string[], allows: (scope: string) => boolean} | null} */
-export let session = null
+let session = null
 let leave = new AbortController()
 
 /** Without the scope `admin`, the records are one's own sessions. */

@@ -1,10 +1,10 @@
-// Parts of the screens Sharing and Records: tabs, filters in the address, and downloads with a reason.
+// Lists: filters in the address, pages, tabs, and downloads with a reason.
 
-import { call, get } from '../api.js'
-import { ask, field } from '../dialog.js'
-import { el } from '../dom.js'
-import { t } from '../format.js'
-import { zonedTime } from './new-time.js'
+import { call, get } from './api.js'
+import { ask, field } from './dialog.js'
+import { el } from './dom.js'
+import { t } from './format.js'
+import { zonedTime } from './times.js'
 
 /** Links to the parts of a screen. */
 export const tabs = (screen, names, current) => names.length > 1 && el('div', {

@@ -1,7 +1,7 @@
 // Parts that several screens have.
 
 import { el, table } from './dom.js'
-import { duration, hasText, number, t, time } from './format.js'
+import { hasText, number, t, time } from './format.js'
 
 /** The color of each state of a push. */
 const levels = {
@@ -13,6 +13,9 @@ const levels = {
 export const states = (key, level) => el('span', { class: `state ${level}` }, t(key))
 
 export const pushState = state => states(`state.${state}`, levels[state] ?? '')
+
+/** Whether nothing more of a push is sent. */
+export const hasEnded = push => ['done', 'canceled', 'expired'].includes(push.state)
 
 /** A time with the same in UTC as its title. */
 export const when = (text, style) => text ? el('time', { datetime: text, title: `${text}` }, time(text, style)) : '–'
@@ -79,5 +82,3 @@ export function chart(rates) {
       x: index * 10, width: 8, y: 96 - rate / top * 92, height: rate / top * 92
     }, el('title', { svg: true }, number(Math.round(rate))))))
 }
-
-export const ago = seconds => duration(seconds)

@@ -1,6 +1,6 @@
 // Times that an operator types, as clocks of the operators' zone show them. Pure.
 
-import { t } from '../format.js'
+import { t } from './format.js'
 
 const seconds = text => Math.floor(Date.parse(text) / 1000)
 const clock = count => new Date(count * 1000).toISOString().slice(11, 16)

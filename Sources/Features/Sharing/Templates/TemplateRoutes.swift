@@ -70,7 +70,7 @@ struct TemplateRoutes: RouteCollection {
         } catch {
             throw Problem.invalidTemplate("The body is not a template of a message. \(error.reason)", findings)
         }
-        if call.request[.accept]?.contains("text/html") == true { return Self.page(TemplatePreview(template)) }
+        if call.request.acceptsHTML { return Self.page(TemplatePreview(template)) }
         return .json(PreviewResult.shape.json(PreviewResult(preview: TemplatePreview(template), findings: findings)))
     }
 }

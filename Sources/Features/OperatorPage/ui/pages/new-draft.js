@@ -2,7 +2,7 @@
 
 import { t } from '../format.js'
 import { appFields, express, messageOf } from './new-message.js'
-import { zonedTime } from './new-time.js'
+import { zonedTime } from '../times.js'
 
 const place = 'push-draft'
 

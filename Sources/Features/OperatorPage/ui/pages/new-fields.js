@@ -3,7 +3,7 @@
 import { el, fill } from '../dom.js'
 import { duration, problemText, t, zoneName } from '../format.js'
 import { express, messageOf } from './new-message.js'
-import { zonedTime } from './new-time.js'
+import { zonedTime } from '../times.js'
 
 /** Makers of fields that are bound to a draft: each change is written into it, and then `changed` is called. */
 export function binder(draft, changed) {

@@ -5,7 +5,7 @@ import { ask, field } from '../dialog.js'
 import { el, fill } from '../dom.js'
 import { duration, number, problemText, t, time } from '../format.js'
 import { stream } from '../live.js'
-import { phone, pushState, warning, when } from '../parts.js'
+import { hasEnded, phone, pushState, warning, when } from '../parts.js'
 import { beginOf, findings, usersOf } from './new-check.js'
 import { emptyDraft, hasContent, keyOf, requestOf, storeDraft, testOf } from './new-draft.js'
 import { binder, fillSlot, messageFields, timeFields } from './new-fields.js'
@@ -14,7 +14,6 @@ import { recipientFields } from './new-recipients.js'
 
 /** The number of users above which the operator has to type it. */
 const manyUsers = 1000
-const endStates = ['done', 'canceled', 'expired', 'halted']
 
 /**
  * Shows the form of a draft: the fields on the left, the phones on the right. Nothing is sent before it was checked.
@@ -171,7 +170,7 @@ export function showForm(screen) {
       if (draft.test?.id !== id || !node.isConnected) return done.abort()
       testPush = JSON.parse(event.data)
       drawTest()
-      if (endStates.includes(testPush.state)) done.abort()
+      if (hasEnded(testPush) || testPush.state === 'halted') done.abort()
     }))
   }
 

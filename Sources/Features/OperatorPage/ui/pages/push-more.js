@@ -4,7 +4,7 @@ import { get } from '../api.js'
 import { el, fill, table } from '../dom.js'
 import { number, problemText, t } from '../format.js'
 import { when } from '../parts.js'
-import { download } from './records-parts.js'
+import { download } from '../lists.js'
 
 const problem = error => el('p', { class: 'problem', role: 'alert' }, problemText(error))
 

@@ -6,7 +6,7 @@ import { ask, field } from '../dialog.js'
 import { el, fill, terms } from '../dom.js'
 import { number, t, zoneName } from '../format.js'
 import { stream } from '../live.js'
-import { chart, phone, progress, pushName, pushState, usersOf, warning, when } from '../parts.js'
+import { chart, hasEnded, phone, progress, pushName, pushState, usersOf, warning, when } from '../parts.js'
 import { batches, findUser, recipients } from './push-more.js'
 
 /** The actions of each state, each with the scopes of which one is needed. */
@@ -18,8 +18,6 @@ const actions = {
   retry: { states: ['done'], scopes: ['send', 'operate'] },
   cancel: { states: ['proposed', 'scheduled', 'preparing', 'sending', 'paused', 'halted'], scopes: ['send', 'operate'] }
 }
-
-const endStates = ['done', 'canceled', 'expired']
 
 /** One push: what it says, to whom, when, and how far it is. */
 export async function show({ main, head, heading, path: [id], session, signal }) {
@@ -48,7 +46,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
     remedy = item.remedy
     draw(last)
   })
-  if (!endStates.includes(first.state)) {
+  if (!hasEnded(first)) {
     const close = stream(`${url}/events`, signal, source => source.addEventListener('push', event => {
       draw({ ...first, ...JSON.parse(event.data) })
     }), () => get(url, {}, { signal }))

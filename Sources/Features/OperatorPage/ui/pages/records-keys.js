@@ -2,12 +2,12 @@
 
 import { get, post, remove } from '../api.js'
 import { ask, field } from '../dialog.js'
+import { copyable } from '../copyable.js'
 import { el, fill, table } from '../dom.js'
 import { problemText, t } from '../format.js'
 import { empty, states, when } from '../parts.js'
-import { nextPage } from './records-parts.js'
-import { zonedTime } from './new-time.js'
-import { copyable } from './try-lines.js'
+import { nextPage } from '../lists.js'
+import { zonedTime } from '../times.js'
 
 const roles = ['marketing', 'support', 'on-call', 'approver', 'security', 'backend']
 const scopes = ['devices', 'send', 'operate', 'approve', 'accounts', 'tokens', 'talk', 'user-calls', 'sharing', 'read', 'export', 'admin']

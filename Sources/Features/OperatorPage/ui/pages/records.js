@@ -6,7 +6,7 @@ import { el, fill, table } from '../dom.js'
 import { hasText, t } from '../format.js'
 import { empty, states, when } from '../parts.js'
 import { keys } from './records-keys.js'
-import { download, filters, nextPage, parameters, tabs } from './records-parts.js'
+import { download, filters, nextPage, parameters, tabs } from '../lists.js'
 
 const names = ['operation', 'key_id', 'user_id', 'since', 'until']
 

@@ -4,7 +4,7 @@ import { get } from '../api.js'
 import { el, fill, table } from '../dom.js'
 import { hasText, number, t, zoneName } from '../format.js'
 import { count, empty, states, when } from '../parts.js'
-import { download, filters, nextPage, parameters, tabs } from './records-parts.js'
+import { download, filters, nextPage, parameters, tabs } from '../lists.js'
 import { bars, kinds } from './sharing-bars.js'
 import { template } from './sharing-template.js'
 

@@ -1,7 +1,7 @@
 // The lines of a shell that do what a step has done. `. .local/dev.env` sets their variables.
 
 import { el } from '../dom.js'
-import { t } from '../format.js'
+import { copyable } from '../copyable.js'
 
 /** A text as one word of a shell. */
 export const quoted = text => `'${text.replaceAll('\'', '\'\\\'\'')}'`
@@ -19,23 +19,6 @@ export const serverLine = (method, path, body) => curl(`$SERVER_URL${path}`, '-H
 
 /** The curl line of a control of the sandbox. */
 export const sandboxLine = (method, path, body) => curl(`$SANDBOX_URL${path}`, '--cacert "$SANDBOX_CERTIFICATE"', method, body)
-
-/** A line with a button that copies it. */
-export function copyable(text) {
-  const code = el('code', { class: 'mono' }, text)
-  const button = el('button', {
-    type: 'button', onclick: async () => {
-      try {
-        await navigator.clipboard.writeText(text)
-        button.textContent = t('try.copied')
-        setTimeout(() => { button.textContent = t('try.copy') }, 2000)
-      } catch {
-        getSelection()?.selectAllChildren(code)
-      }
-    }
-  }, t('try.copy'))
-  return el('div', { class: 'line' }, el('pre', { tabindex: 0, 'aria-label': t('try.lines') }, code), button)
-}
 
 /** The lines of a step, closed at first. */
 export const lines = texts => texts?.length > 0 && el('details', {},

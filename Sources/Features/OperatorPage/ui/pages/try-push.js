@@ -4,12 +4,12 @@ import { call, get } from '../api.js'
 import { el } from '../dom.js'
 import { number, problemText, t, time } from '../format.js'
 import { acted } from '../live.js'
-import { when } from '../parts.js'
+import { hasEnded, when } from '../parts.js'
 import { quoted, sandboxLine, serverLine } from './try-lines.js'
 
 /** The user whom a login at the sandbox names by default, and the phone of the story. */
 export const userID = '1001'
-export const deviceID = 'try-phone'
+const deviceID = 'try-phone'
 /** The name of the story's pushes, and its campaign. */
 export const storyName = 'try-it'
 
@@ -93,8 +93,7 @@ export async function follow({ tale, signal, sender }, { id }) {
       isCalled = true
       await add('call', { from: 'server', to: 'kakao', code: 'POST /v1/push/send' })
     }
-    const isOver = ['done', 'canceled', 'expired'].includes(push.state)
-    const next = isOver ? 'over' : ['halted', 'paused'].includes(push.state) ? push.state : sender() === 'stopped' ? 'stopped'
+    const next = hasEnded(push) ? 'over' : ['halted', 'paused'].includes(push.state) ? push.state : sender() === 'stopped' ? 'stopped'
       : batch?.state === 'waiting' && batch.kakao_message ? 'silent' : 'running'
     const tried = batch && { attempts: number(batch.attempts), time: time(batch.next_attempt_at) }
     if (next === 'over') return finish(push, batch)

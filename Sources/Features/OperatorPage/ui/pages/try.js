@@ -2,12 +2,12 @@
 // sandbox's controls, and drawn from their answers.
 
 import { get } from '../api.js'
+import { copyable } from '../copyable.js'
 import { el, fill, terms } from '../dom.js'
 import { number, problemText, t, time } from '../format.js'
 import { acted } from '../live.js'
 import { onStatus } from '../banner.js'
 import { empty, pushState, states } from '../parts.js'
-import { copyable } from './try-lines.js'
 import { failed, follow, readDevice, register, send, storyName } from './try-push.js'
 import { countArrivals, friend, retell, share } from './try-share.js'
 import { story } from './try-story.js'
