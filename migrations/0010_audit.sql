@@ -20,3 +20,4 @@ CREATE TABLE audit_records (
 CREATE INDEX audit_records_user_id ON audit_records (user_id, id) WHERE user_id IS NOT NULL;
 CREATE INDEX audit_records_key_id ON audit_records (key_id, id);
 CREATE INDEX audit_records_operation ON audit_records (operation, id);
+CREATE INDEX audit_records_object ON audit_records (object, id) WHERE object IS NOT NULL;

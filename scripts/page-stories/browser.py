@@ -41,7 +41,7 @@ class Records:
         url = urllib.parse.urlsplit(request.url)
         if url.scheme in ("data", "blob"):
             return
-        if f"{url.scheme}://{url.netloc}" != base:
+        if f"{url.scheme}://{url.netloc}" != operator.server:
             self.foreign.add(request.url)
         elif not url.path.startswith("/ui/"):
             self.calls.add((request.method, url.path))
@@ -50,7 +50,7 @@ class Records:
             operator.in_flight.add(request)
 
     def message(self, operator, text):
-        status = re.search(r"the server responded with a status of (\d+)|net::(ERR_FAILED)", text)
+        status = re.search(r"the server responded with a status of (\d+)|net::(ERR)_", text)
         if not status or (int(status[1]) if status[1] else status[2]) not in operator.provoked:
             self.messages.append(text)
 
@@ -63,8 +63,9 @@ class Operator:
 
     all = []
 
-    def __init__(self, browser, key=None, language="en", width=1280, dark=False, provoked=(), script=None):
+    def __init__(self, browser, key=None, language="en", width=1280, dark=False, provoked=(), script=None, server=base):
         self.t, self.language, self.provoked, self.requests, self.in_flight = Texts(language), language, provoked, 0, set()
+        self.server = server
         self.context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
@@ -78,7 +79,7 @@ class Operator:
         records.watch(self)
         Operator.all.append(self)
         if key:
-            self.page.goto(f"{base}/ui/#key={key}")
+            self.page.goto(f"{server}/ui/#key={key}")
             expect(self.page.get_by_role("navigation", name=self.t("navigation"))).to_be_visible()
             self.settle()
 

@@ -1,4 +1,4 @@
-"""Each screen for everyone: axe, in both languages and schemes at three widths, and nothing wider than a telephone."""
+"""Each screen for everyone: axe, in both languages and schemes at three widths, and nothing wider than a phone."""
 from concurrent.futures import ThreadPoolExecutor
 
 from axe_playwright_python.sync_playwright import Axe

@@ -1,4 +1,4 @@
-"""Takes the pictures of the documentation: English, light and 1280 wide, one in Korean and one as a telephone shows it."""
+"""Takes the pictures of the documentation: English, light and 1280 wide, one in Korean and one as a phone shows it."""
 import io, json, os
 
 from PIL import Image

@@ -95,7 +95,7 @@ def send_once(world):
             return route.abort() if len(bodies) == 1 else route.fulfill(json=bodies[-1])
 
         kim.page.route("**/v1/pushes", lose)
-        kim.provoked = ("ERR_FAILED",)
+        kim.provoked = ("ERR",)
         kim.press("new.send")
         dialog = kim.page.locator("dialog[open]")
         dialog.get_by_role("button", name=kim.t("new.send.action"), exact=True).click()
@@ -105,7 +105,7 @@ def send_once(world):
 
 
 def pause_and_resume(world):
-    """Whoever is on call pauses a push from a telephone, sees that it stands still, and resumes it."""
+    """Whoever is on call pauses a push from a phone, sees that it stands still, and resumes it."""
     push = send("Newsletter", list(world.list), users_per_second=200, key=world.keys["kim"])
     with world.operator("lee", language="ko") as lee, world.operator("park", language="ko", width=390) as park:
         lee.open(f"push/{push}")
@@ -134,7 +134,7 @@ def reject_with_reason(world):
         lee.open(f"push/{push}")
         lee.press("action.reject")
         lee.confirm("action.reject", reason=reason)
-        kim.sees_state("canceled")
+        kim.sees_state("rejected")
         kim.open(f"push/{push}")
         kim.sees(reason, kim.main)
         assert show(push)["stopped_by"] == "lee", show(push)
@@ -149,7 +149,7 @@ def approve_own(world):
         if second.button("action.approve").count():
             second.press("action.approve")
             dialog = second.page.locator("dialog[open]")
-            dialog.get_by_role("button", name=second.t("action.approve"), exact=True).click()
+            dialog.get_by_role("button", name=second.t("action.approve.do"), exact=True).click()
             expect(dialog.get_by_role("alert")).to_be_visible()
         code, answer = second.by_hand("POST", f"/v1/pushes/{push}/approve", {})
         assert code == 409 and "own-push" in answer, (code, answer)
@@ -165,7 +165,7 @@ def approve_own(world):
 checks = [
     ("sending: written, tested, proposed, approved and watched to the end", send_with_approval),
     ("sending: a lost answer does not send twice", send_once),
-    ("sending: paused and resumed from a telephone", pause_and_resume),
+    ("sending: paused and resumed from a phone", pause_and_resume),
     ("sending: rejected with a reason", reject_with_reason),
     ("sending: the author cannot approve with a second session", approve_own),
 ]

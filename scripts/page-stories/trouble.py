@@ -29,7 +29,7 @@ def refused_key(world):
 
 
 def stop_and_start(world):
-    """Everything is stopped from a telephone, with a reason that all see, and started again."""
+    """Everything is stopped from a phone, with a reason that all see, and started again."""
     reason = "가격이 틀림"
     with world.operator("park", language="ko", width=390) as park, world.operator("kim", language="en") as kim:
         park.open("pushes", park.t("pushes"))
@@ -116,7 +116,7 @@ def wrong_key(world):
 
 checks = [
     ("trouble: Kakao refuses the key", refused_key),
-    ("trouble: everything is stopped and started from a telephone", stop_and_start),
+    ("trouble: everything is stopped and started from a phone", stop_and_start),
     ("trouble: a key that only reads acts on nothing", read_only),
 ]
 # Others could not sign in for a while after these.

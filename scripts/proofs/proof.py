@@ -55,9 +55,10 @@ def check_reached(users):
 
 
 def wait_until(limit, what, condition):
-    """Waits until the condition holds; ends the proof after `limit` seconds."""
+    """Waits until the condition holds, and returns its value; ends the proof after `limit` seconds."""
     last = time.monotonic() + limit
-    while not condition():
+    while not (found := condition()):
         if time.monotonic() > last:
             sys.exit(f"timed out waiting for {what}")
         time.sleep(0.05)
+    return found

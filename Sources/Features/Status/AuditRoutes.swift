@@ -32,6 +32,11 @@ struct AuditRoutes: RouteCollection {
         .text(1...64),
         "Only of this operation, by the name in this document, such as `cancelPush`. One that leaves no records is rejected."
     )
+    private static let object = Field.optional(
+        "object",
+        .text(1...200),
+        "Only about this object, other than a user: the id of a push or a key, or the name of an audience."
+    )
     private static let userID = Field.optional("user_id", .userID, "Only about this user.")
 
     private static let listing = Operation(
@@ -40,7 +45,7 @@ struct AuditRoutes: RouteCollection {
         "/v1/audit",
         .operator(.admin),
         "Lists what operators have changed, downloaded and looked up, the latest first.",
-        query: [keyID, operation, userID, since, until] + Page<UUID>.fields,
+        query: [keyID, operation, object, userID, since, until] + Page<UUID>.fields,
         answers: [.page(of: StoredAuditRecord.shape, "The records.")],
         handler: list
     )
@@ -50,6 +55,7 @@ struct AuditRoutes: RouteCollection {
         let list = ListAuditRecords(
             keyID: try call[Self.keyID],
             operation: try operation(call),
+            object: try call[Self.object],
             userID: try call[Self.userID],
             since: try call[Self.since],
             until: try call[Self.until],

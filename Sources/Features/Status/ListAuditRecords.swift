@@ -5,12 +5,14 @@ import Postgres
 struct ListAuditRecords: PostgresStatement {
     static let sql: SQL = """
         SELECT \(StoredAuditRecord.columns)
-        FROM find_audit_records($1, $2, $3, $4, $5, $6, $7)
+        FROM list_audit_records($1, $2, $3, $4, $5, $6, $7, $8)
         """
 
     /// The id of the operator key.
     var keyID: UUID?
     var operation: String?
+    /// What the operation was about, other than a user.
+    var object: String?
     var userID: Int64?
     var since: Date?
     var until: Date?
@@ -20,15 +22,15 @@ struct ListAuditRecords: PostgresStatement {
 
     var parameters: [PostgresValue] {
         [
-            .uuid(keyID), .text(operation), .int64(userID), .timestamp(since), .timestamp(until), .uuid(before),
-            .int64(Int64(limit)),
+            .uuid(keyID), .text(operation), .text(object), .int64(userID), .timestamp(since), .timestamp(until),
+            .uuid(before), .int64(Int64(limit)),
         ]
     }
     static func decode(_ row: PostgresRow) throws -> StoredAuditRecord { try row.decode { try StoredAuditRecord(&$0) } }
 }
 
 /// Lists records of the audit log, the earliest first. The id of a record has the time of the server's clock, and `at` that of the
-/// database's: up to an hour apart, as in `find_audit_records`.
+/// database's: up to an hour apart, as in `list_audit_records`.
 struct ListAuditRecordsForward: PostgresStatement {
     static let sql: SQL = """
         SELECT \(StoredAuditRecord.columns)

@@ -74,23 +74,23 @@ static const unsigned char migration_16[] = {
 };
 
 static const unsigned char migration_17[] = {
-#embed "../../../migrations/functions/find_audit_records.sql"
-};
-
-static const unsigned char migration_18[] = {
 #embed "../../../migrations/functions/find_pushes.sql"
 };
 
-static const unsigned char migration_19[] = {
+static const unsigned char migration_18[] = {
 #embed "../../../migrations/functions/is_departure.sql"
 };
 
-static const unsigned char migration_20[] = {
+static const unsigned char migration_19[] = {
 #embed "../../../migrations/functions/limit_added_devices.sql"
 };
 
-static const unsigned char migration_21[] = {
+static const unsigned char migration_20[] = {
 #embed "../../../migrations/functions/limit_returned_device.sql"
+};
+
+static const unsigned char migration_21[] = {
+#embed "../../../migrations/functions/list_audit_records.sql"
 };
 
 static const unsigned char migration_22[] = {
@@ -239,11 +239,11 @@ static const embedded_file migrations[] = {
     {"functions/database_run.sql", migration_14, sizeof migration_14},
     {"functions/delete_unused_quota.sql", migration_15, sizeof migration_15},
     {"functions/device_change_is_stored.sql", migration_16, sizeof migration_16},
-    {"functions/find_audit_records.sql", migration_17, sizeof migration_17},
-    {"functions/find_pushes.sql", migration_18, sizeof migration_18},
-    {"functions/is_departure.sql", migration_19, sizeof migration_19},
-    {"functions/limit_added_devices.sql", migration_20, sizeof migration_20},
-    {"functions/limit_returned_device.sql", migration_21, sizeof migration_21},
+    {"functions/find_pushes.sql", migration_17, sizeof migration_17},
+    {"functions/is_departure.sql", migration_18, sizeof migration_18},
+    {"functions/limit_added_devices.sql", migration_19, sizeof migration_19},
+    {"functions/limit_returned_device.sql", migration_20, sizeof migration_20},
+    {"functions/list_audit_records.sql", migration_21, sizeof migration_21},
     {"functions/merge_share_events.sql", migration_22, sizeof migration_22},
     {"functions/message_last_tested_at.sql", migration_23, sizeof migration_23},
     {"functions/message_summaries.sql", migration_24, sizeof migration_24},

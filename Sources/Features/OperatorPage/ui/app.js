@@ -2,7 +2,7 @@
 
 import { call, get, post, whenRejected } from './api.js'
 import { byID, el, fill, terms } from './dom.js'
-import { ask, field } from './dialog.js'
+import { ask, field, say } from './dialog.js'
 import { language, loadTexts, problemText, setZone, switchLanguage, t } from './format.js'
 import { banner } from './banner.js'
 
@@ -11,7 +11,7 @@ const isSandbox = document.documentElement.dataset.sandbox !== undefined
 
 /**
  * The screens, each with its module, which is loaded when it is first shown; the scopes of which one is needed, none for everybody; and
- * whether the navigation has it.
+ * whether the navigation has it, or the screen under which it stands there.
  */
 const screens = {
   '': { load: () => import('./pages/overview.js'), title: 'overview', scopes: ['read', 'operate', 'send', 'approve'], isMain: true },
@@ -21,7 +21,7 @@ const screens = {
   sharing: { load: () => import('./pages/sharing.js'), title: 'sharing', scopes: ['read', 'sharing'], isMain: true },
   records: { load: () => import('./pages/records.js'), title: 'records', scopes: [], isMain: true },
   try: { load: () => import('./pages/try.js'), title: 'try', scopes: ['admin'], isMain: isSandbox },
-  push: { load: () => import('./pages/push.js'), title: 'push', scopes: ['read'] }
+  push: { load: () => import('./pages/push.js'), title: 'push', scopes: ['read'], under: 'pushes' }
 }
 
 /** @type {{name: string, scopes: string[], allows: (scope: string) => boolean} | null} */
@@ -49,7 +49,7 @@ async function route() {
   const [name, ...rest] = path.split('/').map(decodeURIComponent)
   const screen = screens[name] ?? screens['']
   for (const link of document.querySelectorAll('nav a')) {
-    if (link.getAttribute('href') === `#/${name}`) link.setAttribute('aria-current', 'page')
+    if (link.getAttribute('href') === `#/${screen.under ?? name}`) link.setAttribute('aria-current', 'page')
     else link.removeAttribute('aria-current')
   }
   const view = frame(t(titleOf(name in screens ? name : '')))
@@ -91,6 +91,8 @@ const languageButton = () => el('button', {
 
 async function signOut() {
   await call('DELETE', '/v1/session').catch(() => {})
+  // Nobody reads there what was shown last.
+  history.replaceState(null, '', location.pathname)
   signIn()
 }
 
@@ -98,6 +100,7 @@ async function signOut() {
 function signIn(error) {
   session = null
   leave.abort()
+  say('')
   document.body.className = 'out'
   for (const id of ['header', 'banner', 'account']) byID(id).hidden = true
   if (byID('dialog').open) byID('dialog').close()
@@ -178,7 +181,11 @@ whenRejected(() => signIn(), enterAgain)
 await loadTexts()
 document.documentElement.lang = language
 byID('skip').textContent = t('skip')
-addEventListener('hashchange', route)
+addEventListener('hashchange', event => {
+  // An action that only draws its screen again has no new address.
+  if (event.newURL) say('')
+  route()
+})
 addEventListener('keydown', shortcut)
 // The address that `push-server dev` prints has a key of the sandbox in its fragment, which no request and no log has.
 const key = location.hash.match(/^#key=(.+)/)?.[1]

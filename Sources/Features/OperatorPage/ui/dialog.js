@@ -5,6 +5,9 @@ import { problemText, t } from './format.js'
 
 let count = 0
 
+/** Says what an action has done, until another screen is opened. */
+export const say = text => fill(byID('said'), text && el('p', { class: 'notice good' }, text))
+
 /** The questions that are open: a call of one may ask for the key, which covers it until then. */
 const open = []
 
@@ -21,20 +24,22 @@ function ended() {
 }
 
 /** A field with its label. Its text is the key `field.NAME`. */
-export function field(name, { hint, ...attributes } = {}) {
+export function field(name, { hint, tag = 'input', ...attributes } = {}) {
   const id = `field-${name}-${count += 1}`
   const describes = hint ? `${id}-hint` : undefined
-  const input = /** @type {HTMLInputElement} */ (el('input', { id, name, type: 'text', 'aria-describedby': describes, ...attributes }))
+  const input = /** @type {HTMLInputElement} */ (el(tag, {
+    id, name, type: tag === 'input' ? 'text' : null, 'aria-describedby': describes, ...attributes
+  }))
   const label = el('label', { for: id }, t(`field.${name}`), input, hint && el('span', { class: 'hint', id: describes }, hint))
   return { input, label }
 }
 
 /**
- * Asks for a confirmation, and acts. The focus returns to where it was. Resolves to whether the action has succeeded.
- * @param {{title: string, text?: string, contents?: Node, action: string, isDanger?: boolean, fields?: ReturnType<typeof field>[],
+ * Asks for a confirmation, acts, and says that it is done. The focus returns to where it was. Resolves to whether the action has succeeded.
+ * @param {{title: string, text?: string, contents?: Node, action: string, done?: string, isDanger?: boolean, fields?: ReturnType<typeof field>[],
  *   act: (values: string[]) => Promise<any>}} question
  */
-export function ask({ title, text, contents, action, isDanger, fields = [], act }) {
+export function ask({ title, text, contents, action, done, isDanger, fields = [], act }) {
   const dialog = /** @type {HTMLDialogElement} */ (byID('dialog'))
   const before = /** @type {HTMLElement | null} */ (document.activeElement)
   return new Promise(resolve => {
@@ -47,6 +52,7 @@ export function ask({ title, text, contents, action, isDanger, fields = [], act 
       try {
         await act(fields.map(({ input }) => input.value))
         succeeded = true
+        if (done) say(done)
         dialog.close()
       } catch (error) {
         problem.textContent = problemText(error)

@@ -38,18 +38,21 @@ function append(node, children) {
 
 export const byID = id => /** @type {HTMLElement} */ (document.getElementById(id))
 
-/** A table in a region that scrolls sideways and can be reached with the keyboard. */
+/** A table in a region that scrolls sideways and can be reached with the keyboard. On phones, each row is a card with its headings. */
 export function table(label, headings, rows) {
   const cell = (tag, content, attributes = {}) => {
     const isNumber = content?.number !== undefined
     const kind = isNumber ? 'number' : content?.wide ? 'wide' : null
-    return el(tag, { class: kind, title: content?.hint, ...attributes }, isNumber ? content.number : content?.wide ?? content)
+    const shown = isNumber ? content.number : content?.wide ?? content
+    return el(tag, { class: kind, title: content?.hint, ...attributes }, tag === 'td' ? el('div', {}, shown) : shown)
   }
   return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label },
     el('table', {},
       el('thead', {}, el('tr', {}, headings.map(heading => cell('th', heading, { scope: 'col' })))),
-      el('tbody', {}, rows.map(row => el('tr', {}, row.map(content => cell('td', content)))))))
+      el('tbody', {}, rows.map(row => el('tr', {}, row.map((content, index) => cell('td', content, { 'data-heading': words(headings[index]) })))))))
 }
+
+const words = heading => typeof heading === 'string' ? heading : heading.number
 
 /** Terms with their descriptions: `facts` for large numbers, `list` for rows. */
 export function terms(kind, pairs) {

@@ -36,14 +36,22 @@ export const hasText = key => key in texts
 const digits = new Intl.NumberFormat(language)
 const shortPercent = new Intl.NumberFormat(language, { style: 'percent', maximumFractionDigits: 2 })
 
+/** A number of users in words. */
+export const people = count => t(count === 1 ? 'user.count' : 'users.count', { count: number(count) })
+
 export const number = value => value === null || value === undefined ? '–' : digits.format(value)
 export const percent = value => shortPercent.format(value)
 
-/** A time as the operators' clocks show it, without seconds if they do not matter. */
+/** A time as the operators' clocks show it: `short` has no seconds, and no year that is the present one. */
 export function time(text, style = 'medium') {
   if (!text) return '–'
-  const format = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: style, timeZone: zone })
-  return format.format(new Date(text))
+  const date = new Date(text)
+  const isShort = style === 'short'
+  const isThisYear = date.getFullYear() === new Date().getFullYear()
+  return new Intl.DateTimeFormat(language, {
+    year: isShort && isThisYear ? undefined : 'numeric', month: 'short', day: 'numeric', weekday: 'short', hour: 'numeric',
+    minute: '2-digit', second: isShort ? undefined : '2-digit', timeZone: zone
+  }).format(date)
 }
 
 export const zoneName = () => zone

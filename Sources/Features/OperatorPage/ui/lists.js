@@ -26,8 +26,10 @@ export function filters(address, query, names, lists = {}) {
     const pairs = [...new FormData(event.currentTarget)].filter(([, value]) => value !== '')
     location.hash = `#/${address}?${new URLSearchParams(/** @type {any} */ (pairs))}`
   }
-  return el('form', { class: 'filters', onsubmit: submit, role: 'search' },
-    names.map(name => el('label', {}, t(`filter.${name}`), control(name))), el('button', {}, t('search')))
+  // On a phone, the list comes first.
+  const isOpen = innerWidth > 767 || names.some(name => query.get(name))
+  return el('details', { open: isOpen }, el('summary', {}, t('filters')), el('form', { class: 'filters', onsubmit: submit, role: 'search' },
+    names.map(name => el('label', {}, t(`filter.${name}`), control(name))), el('button', {}, t('search'))))
 }
 
 /** The parameters of a request that the address gives, with its times as the API takes them. */

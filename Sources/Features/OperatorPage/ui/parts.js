@@ -1,6 +1,6 @@
 // Parts that several screens have.
 
-import { el, table } from './dom.js'
+import { el } from './dom.js'
 import { hasText, number, t, time } from './format.js'
 
 /** The color of each state of a push. */
@@ -17,6 +17,9 @@ export const pushState = state => states(`state.${state}`, levels[state] ?? '')
 /** Whether nothing more of a push is sent. */
 export const hasEnded = push => ['done', 'canceled', 'expired'].includes(push.state)
 
+/** The phones of a push type. */
+export const platform = type => t(`platform.${type}`)
+
 /** A time with the same in UTC as its title. */
 export const when = (text, style) => text ? el('time', { datetime: text, title: `${text}` }, time(text, style)) : '–'
 
@@ -26,18 +29,6 @@ export const pushName = push => push.name || push.first_words || push.id
 
 /** The number of users to send to, as far as it is known. */
 export const usersOf = push => push.users.total === 0 ? push.counted_users : push.users.total - push.users.skipped
-
-/** A table of pushes, each a link to its screen. */
-export function pushTable(label, items) {
-  return table(label,
-    [t('name'), t('state'), t('created-by'), count2('users'), count2('sent'), count2('failed'), count2('uncertain'), t('created')],
-    items.map(push => [
-      { wide: el('a', { href: `#/push/${push.id}` }, pushName(push)) }, pushState(push.state), push.created_by ?? '–',
-      count(usersOf(push)), count(push.users.sent), count(push.users.failed), count(push.users.uncertain), when(push.created_at, 'short')
-    ]))
-}
-
-const count2 = key => ({ number: t(key), hint: t(`${key}.hint`) })
 
 export const empty = (text, ...next) => el('div', { class: 'empty' }, el('p', {}, text), ...next)
 
@@ -56,6 +47,12 @@ export function warning({ code, path, message }) {
 
 const beginning = text => text.length > 48 ? `${text.slice(0, 48)}…` : text
 
+/** An address, in which a wrong host is seen. */
+function address(url) {
+  const [all, before, host, after] = url.match(/^(\w+:\/\/)?([^/?#]*)(.*)$/)
+  return el('span', { class: 'mono' }, before ? [before, el('strong', {}, host), after] : all)
+}
+
 /** The notification as a phone shows it. What is cut off stands behind a mark. */
 export function phone(view) {
   const parts = [['title', 'b'], ['subtitle', 'span'], ['text', 'span']].filter(([name]) => view[name])
@@ -65,20 +62,11 @@ export function phone(view) {
     ? t('phone.count.cut', { name, count: length(words(part)), visible: length(part.visible) })
     : t('phone.count', { name, count: length(words(part)) }))
   return el('figure', { class: 'stack tight' },
-    el('figcaption', { class: 'small' }, t(`platform.${view.platform}`), view.shown_by === 'app' && ` · ${t('phone.by-app')}`),
+    el('figcaption', { class: 'small' }, platform(view.platform), view.shown_by === 'app' && ` · ${t('phone.by-app')}`),
     el('div', { class: `phone ${view.platform}` }, el('div', { class: 'notification' }, parts.length === 0
       ? el('span', {}, t('phone.nothing'))
       : parts.map(([name, tag]) => el(tag, {}, view[name].visible ?? words(view[name]),
         view[name].visible && el('span', { class: 'cut' }, beginning(words(view[name]).slice(view[name].visible.length))))))),
     el('p', { class: 'soft small' }, [...counts, t('phone.bytes', { bytes: number(view.payload_bytes) })].join(' · ')),
-    view.links.map(link => el('p', { class: 'mono' }, link.url)))
-}
-
-/** The speed of a push as bars, one for each second. */
-export function chart(rates) {
-  const top = Math.max(1, ...rates)
-  return el('svg', { class: 'chart', viewBox: '0 0 600 96', preserveAspectRatio: 'none', role: 'img', 'aria-label': t('rate') },
-    rates.map((rate, index) => el('rect', {
-      x: index * 10, width: 8, y: 96 - rate / top * 92, height: rate / top * 92
-    }, el('title', { svg: true }, number(Math.round(rate))))))
+    view.links.map(({ url }) => el('p', {}, t('phone.link'), ' ', address(url))))
 }

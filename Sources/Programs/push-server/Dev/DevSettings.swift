@@ -46,6 +46,8 @@ struct DevSettings: Sendable {
         if let certificateFile { fixed["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile }
         let defaults = [
             "LOGIN_RETURN_URLS": "http://localhost:3000/login/done",
+            // The page writes the title there, for an app that shows its notifications itself.
+            "PUSHES_ADVERTISING_TEXT": "title",
             "SHARING_APP_KEY_CALLS": "true",
             "SHARING_KA_HEADER": "sdk/2.27.3 os/ios-17.0 origin/com.example.app",
             "SHARING_SIGNING_KEY": keys.signingKey,

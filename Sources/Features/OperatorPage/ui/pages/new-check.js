@@ -1,7 +1,7 @@
 // What a dry run has found, in words.
 
 import { el, terms } from '../dom.js'
-import { duration, number, percent, t } from '../format.js'
+import { duration, number, people, percent, t } from '../format.js'
 import { states, warning, when } from '../parts.js'
 
 /** The number of users who would get it. */
@@ -29,7 +29,7 @@ export function findings(found, body, sender, session) {
       el('p', {}, t('new.stopped'))),
     usersOf(found) === 0 && el('p', { class: 'notice' }, t('new.nobody')),
     terms('list', [
-      [t('users'), el('strong', {}, t('users.count', { count: number(usersOf(found)) })), t('users.hint')],
+      [t('users'), el('strong', {}, people(usersOf(found))), t('users.hint')],
       reason(users.skipped, 'new.skipped'),
       reason(users.excluded, 'new.excluded'),
       reason(users.without_consent, 'new.without-consent'),
@@ -38,7 +38,7 @@ export function findings(found, body, sender, session) {
         : t(needsApproval ? 'new.begin.approval' : 'new.when.now')],
       seconds !== null && [t('new.duration'), [t('new.about', { time: duration(Math.max(1, seconds)) }),
         ...end && seconds >= 60 ? [' ', soft(t('new.end')), ' ', when(end, 'short')] : []]],
-      [t('new.requests'), [number(found.requests), ' ', soft(t('new.requests.share', {
+      [t('new.requests'), [t('new.requests.count', { count: number(found.requests) }), ' ', soft(t('new.requests.share', {
         share: quota.share > 0 && quota.share < 0.0001 ? t('new.least') : percent(quota.share),
         used: percent(quota.calls > 0 ? quota.used / quota.calls : 0)
       }))]],

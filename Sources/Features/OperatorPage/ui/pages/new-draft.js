@@ -92,7 +92,7 @@ export function copyOf(push) {
   const fields = express(push.message, kind)
   const draft = {
     ...emptyDraft(), name: push.name ?? '', kind, ...fields ?? { mode: 'json', json: JSON.stringify(push.message, null, 2) },
-    ...recipientsOf(push), pace: String(push.users_per_second ?? ''), once: push.delivery === 'at_most_once',
+    ...recipientsOf(push), when: push.send_at ? 'at' : 'now', pace: String(push.users_per_second ?? ''), once: push.delivery === 'at_most_once',
     exceptTags: (push.except?.tags_any ?? []).join(', '), exceptAudience: push.except?.audience ?? '',
     exceptPushes: (push.except?.pushes ?? []).map(id => ({ id, name: id }))
   }

@@ -3,7 +3,7 @@
 import { call, get, post } from '../api.js'
 import { ask, field } from '../dialog.js'
 import { el, fill } from '../dom.js'
-import { duration, number, problemText, t, time } from '../format.js'
+import { duration, number, people, problemText, t, time } from '../format.js'
 import { stream } from '../live.js'
 import { hasEnded, phone, pushState, warning, when } from '../parts.js'
 import { beginOf, findings, usersOf } from './new-check.js'
@@ -24,6 +24,7 @@ export function showForm(screen) {
   let timer
   let shown = 0
   let testPush = null
+  let lacksMark = false
   const fields = binder(draft, changed)
   const preview = el('div', { class: 'stack', 'aria-live': 'polite' })
   const tests = el('section', { class: 'stack', 'aria-label': t('new.tests'), tabindex: -1, hidden: true })
@@ -75,6 +76,7 @@ export function showForm(screen) {
     }
     try {
       const { phones, warnings } = await post('/v1/pushes/preview', { message: messageOf(draft), ...draft.kind && { kind: draft.kind } })
+      lacksMark = warnings.some(({ code }) => code === 'mark-missing')
       if (at === shown) {
         // A cut is shown in its place.
         fill(preview, warnings.filter(({ code }) => code !== 'text-cut').map(warning), phones.map(phone))
@@ -89,11 +91,12 @@ export function showForm(screen) {
     if (signal.aborted) return
     const name = (error.field ?? '').split(/[.[]/)[0]
     const slot = name ? node.querySelector(`[data-field="${name}"]`) : null
-    const words = error.type === 'not-configured' ? t('new.testers.none') : problemText(error)
+    const words = error.type === 'not-configured' ? t('new.testers.none')
+      : lacksMark && name === 'message' ? t('warning.mark-missing') : problemText(error)
     fillSlot(slot ?? problem, words)
     if (!slot) return
     slot.closest('details')?.setAttribute('open', '')
-    const inputs = [...slot.parentElement.querySelectorAll('textarea, select, input:not([type=radio])')]
+    const inputs = lacksMark ? [] : [...slot.parentElement.querySelectorAll('textarea, select, input:not([type=radio])')]
     inputs.find(input => input.offsetParent)?.focus()
     slot.scrollIntoView({ block: 'nearest' })
   }
@@ -193,15 +196,19 @@ export function showForm(screen) {
       session.allows('read') ? el('a', { href: `#/push/${id}` }, t('new.tests.open')) : el('span', { class: 'mono' }, id)),
     el('p', { class: isSame ? 'soft' : 'notice small' }, t(isSame ? 'new.tests.same' : 'new.tests.changed')),
     goesOn && el('div', {}, el('button', { type: 'button', class: 'main', onclick: checkReal },
-      t(draft.chosen ? 'new.real' : 'new.real.choose'))))
+      t(draft.chosen ? 'new.real' : 'new.real.choose'))),
+    isSame && !goesOn && el('p', { class: 'soft' }, t('new.tests.next')))
   }
 
-  /** Goes on from the testers to the recipients that were chosen before. Without any, they are to be chosen now. */
+  /** Goes on from the testers to the recipients that were chosen before. Without any, their numbers are to be entered now. */
   function checkReal() {
     const choice = node.querySelector(`[name=to][value=${draft.chosen || 'users'}]`)
-    if (!draft.chosen) return choice.focus()
+    const isKnown = Boolean(draft.chosen)
     choice.click()
-    node.requestSubmit()
+    if (isKnown) return node.requestSubmit()
+    const list = node.querySelector('[name=users]')
+    list.focus()
+    list.scrollIntoView({ block: 'center' })
   }
 
   async function send(body, found) {
@@ -214,8 +221,8 @@ export function showForm(screen) {
       })] : []
     let stored
     const sent = await ask({
-      title: t(found.needs_approval ? 'new.ask.title' : 'new.send.title', { app: found.app.name ?? found.app.id ?? '' }),
-      text: [t('new.send.text', { users: t('users.count', { count: number(users) }) }),
+      title: t(found.needs_approval ? 'new.ask.title' : 'new.send.title', { name: draft.name.trim() || found.first_words }),
+      text: [t('new.send.text', { users: people(users), app: found.app.name ?? found.app.id ?? '' }),
         begin && t('new.send.begin', { time: time(begin, 'short') }),
         found.needs_approval && t('new.approval.needed', { name: session.name })
       ].filter(Boolean).join(' '),

@@ -3,7 +3,7 @@
 import { call, get } from '../api.js'
 import { ask, field } from '../dialog.js'
 import { el, fill } from '../dom.js'
-import { number, t, time } from '../format.js'
+import { number, people, t, time } from '../format.js'
 import { pushName } from '../parts.js'
 import { group, slot } from './new-fields.js'
 import { userID, words } from './new-draft.js'
@@ -56,7 +56,7 @@ export function recipientFields(draft, fields, { session, signal, redraw }) {
     if (name === 'users' || !name) {
       noteOfUsers.textContent = [
         found.length > maxListedUsers ? t('new.file.many', { count: number(found.length), max: number(maxListedUsers) })
-          : found.length > 0 && t('users.count', { count: number(found.length) }),
+          : found.length > 0 && people(found.length),
         wrong && t('new.users.wrong', { word: wrong })
       ].filter(Boolean).join(' · ')
     }

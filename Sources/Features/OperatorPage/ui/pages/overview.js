@@ -2,7 +2,7 @@ import { get } from '../api.js'
 import { el, fill, table, terms } from '../dom.js'
 import { onStatus } from '../banner.js'
 import { every } from '../live.js'
-import { duration, number, percent, t } from '../format.js'
+import { duration, hasText, number, percent, t } from '../format.js'
 import { empty, progress, pushName, pushState, states, when } from '../parts.js'
 
 /** What goes out, what needs somebody, and the state of all parts. */
@@ -11,10 +11,12 @@ export function show({ main, session, signal }) {
   const attention = el('section', { class: 'card' })
   const running = el('section', { class: 'card' })
   const health = el('section', { class: 'card' })
+  const isOnCall = session.allows('operate')
   main.append(el('div', { class: 'columns' }, attention, running), health)
+  if (!isOnCall) main.append(el('p', { class: 'soft' }, t('sender.stop.who')))
   onStatus(signal, status => {
     drawAttention(attention, status)
-    drawHealth(health, status)
+    drawHealth(health, status, isOnCall)
   })
   return every(10, signal, async () => {
     const { items } = await get('/v1/pushes', { state: 'sending', limit: 5 }, { signal })
@@ -34,12 +36,16 @@ function drawAttention(card, { pushes, messages }) {
         item.page ? el('a', { href: `#/push/${item.id}` }, item.name ?? item.id) : el('span', {}, item.name ?? item.id),
         pushState(item.state), el('span', { class: 'soft small' }, when(item.created_at, 'short'))),
       item.page && pushes.states[item.state] > 1 && el('a', { class: 'small', href: `#/pushes?state=${item.state}` },
-        t('attention.more', { count: number(pushes.states[item.state] - 1) })),
-      item.reason && el('p', { class: 'small' }, item.reason),
-      item.remedy && el('p', { class: 'soft small' }, item.remedy))))
+        t('attention.more', { state: t(`state.${item.state}`), count: number(pushes.states[item.state]) })),
+      reasons(item).filter(Boolean).map(text => el('p', { class: 'small' }, text)))))
 }
 
-function drawHealth(card, { kakao, database, journal, servers, webhook_endpoints: endpoints, backlog }) {
+/** Why it is not sent, and what to do: in the operator's language if its state says all, otherwise in the server's words. */
+const reasons = ({ state, reason, remedy }) => hasText(`attention.${state}`)
+  ? [state === 'halted' && reason, t(`attention.${state}`)] : [reason, remedy]
+
+/** The state of all parts, or for those who are not on call of what concerns their pushes. */
+function drawHealth(card, { kakao, database, journal, servers, webhook_endpoints: endpoints, backlog }, isOnCall) {
   const kakaoLevel = { reachable: 'good', unknown: '' }[kakao.state] ?? 'bad'
   const failing = endpoints.filter(endpoint => endpoint.state !== 'delivering')
   fill(card, el('h2', {}, t('health')),
@@ -53,7 +59,7 @@ function drawHealth(card, { kakao, database, journal, servers, webhook_endpoints
         calls: number(kakao.calls_this_month), all: number(kakao.calls_per_month),
         share: percent((kakao.calls_this_month ?? 0) / kakao.calls_per_month)
       })], t('quota.hint')],
-      ['PostgreSQL', states(`database.${database.state}`, database.up ? 'good' : 'bad')],
+      ...!isOnCall ? [] : [['PostgreSQL', states(`database.${database.state}`, database.up ? 'good' : 'bad')],
       [t('backlog'), backlog.batches
         ? t('backlog.of', { batches: number(backlog.batches), time: duration(backlog.oldest_seconds) }) : t('backlog.none')],
       journal && [t('journal'), [states(journal.open ? 'journal.open' : 'journal.closed', journal.open ? 'good' : 'bad'),
@@ -61,8 +67,8 @@ function drawHealth(card, { kakao, database, journal, servers, webhook_endpoints
         journal.rejected > 0 && ` ${t('journal.rejected', { rejected: number(journal.rejected) })}`]],
       endpoints.length > 0 && [t('webhooks'), failing.length === 0 ? states('webhooks.good', 'good')
         : failing.map(endpoint =>
-          el('p', {}, states(`endpoint.${endpoint.state}`, 'bad'), ` ${endpoint.name}: ${endpoint.last_error ?? ''}`))]
+          el('p', {}, states(`endpoint.${endpoint.state}`, 'bad'), ` ${endpoint.name}: ${endpoint.last_error ?? ''}`))]]
     ]),
-    table(t('servers'), [t('server'), t('version'), { number: t('uptime') }],
+    isOnCall && table(t('servers'), [t('server'), t('version'), { number: t('uptime') }],
       servers.map(server => [server.host, server.version, { number: duration(server.uptime_seconds) }])))
 }

@@ -13,31 +13,40 @@ const kakao = (status, code, message) => [status, code, message].filter(part => 
 /** Whom a push is for, in words, and who is left out. */
 export function recipients({ to_testers: isTest, audience, except }) {
   const list = words => words.join(', ')
-  const many = audience?.uuids && (audience.uuids_total ?? audience.uuids.length) > 10
   const named = isTest ? t('new.to.testers')
     : audience.everyone ? t('new.to.everyone')
       : audience.audience ? `${t('new.to.audience')}: ${audience.audience}`
         : audience.tags_any ? `${t('push.tags-any')}: ${list(audience.tags_any)}`
           : audience.tags_all ? `${t('push.tags-all')}: ${list(audience.tags_all)}`
-            : `${t('new.to.users')}: ${list(audience.uuids.slice(0, 10))}${many ? ' …' : ''}`
+            : listed(audience)
   const left = except && [
     except.tags_any && `${t('push.tags-any')}: ${list(except.tags_any)}`, except.audience, except.pushes && list(except.pushes)
   ].filter(Boolean)
-  return [named, left?.length > 0 && el('p', { class: 'soft' }, `${t('push.except')}: ${left.join('; ')}`)]
+  return [...[named].flat(), left?.length > 0 && el('p', { class: 'soft' }, `${t('push.except')}: ${left.join('; ')}`)]
+}
+
+/** The listed users, each a link: the first ten, and the others on demand. */
+function listed({ uuids, uuids_total: total }) {
+  const links = ids => ids.flatMap((id, index) => [index > 0 && ', ', el('a', { href: `#/user/${id}` }, id)])
+  if (uuids.length <= 10) return links(uuids)
+  return [...links(uuids.slice(0, 10)), el('details', {}, el('summary', {}, t('push.more-users', { count: number((total ?? uuids.length) - 10) })),
+    el('p', {}, links(uuids.slice(10)), total && ' …'))]
 }
 
 /** A form that finds a user in a push, and says what became of them. */
 export function findUser(url) {
   const out = el('div', { 'aria-live': 'polite' })
-  const input = el('input', { name: 'user', type: 'text', inputmode: 'numeric', required: true, pattern: '[1-9][0-9]{0,18}' })
+  const input = el('input', { name: 'user', type: 'text', inputmode: 'numeric', required: true, pattern: '[1-9][0-9]{0,18}', title: t('field.user.hint') })
   const submit = async event => {
     event.preventDefault()
+    const id = input.value.trim()
+    const link = el('a', { href: `#/user/${id}` }, t('records.user', { id }))
     try {
-      const found = await get(`${url}/users/${encodeURIComponent(input.value.trim())}`)
-      fill(out, el('p', {}, t(`result.${found.state}`), found.may_repeat && ` · ${t('may-repeat')}`, ' · ',
-        kakao(found.status, found.code, found.message), ' · ', when(found.finished_at)))
+      const found = await get(`${url}/users/${encodeURIComponent(id)}`)
+      fill(out, el('p', {}, link, ': ', t(`result.${found.state}`), found.may_repeat && ` · ${t('may-repeat')}`,
+        found.state !== 'sent' && ` · ${kakao(found.status, found.code, found.message)}`, ' · ', when(found.finished_at)))
     } catch (error) {
-      fill(out, problem(error))
+      fill(out, error.status === 404 ? el('p', { class: 'notice' }, link, ': ', t('push.find.none')) : problem(error))
     }
   }
   return el('section', { class: 'card' }, el('h2', {}, t('push.find')),

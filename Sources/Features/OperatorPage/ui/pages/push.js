@@ -2,11 +2,12 @@
 
 import { get, post } from '../api.js'
 import { onStatus } from '../banner.js'
+import { copyable } from '../copyable.js'
 import { ask, field } from '../dialog.js'
 import { el, fill, terms } from '../dom.js'
-import { number, t, zoneName } from '../format.js'
+import { number, people, t, time, zoneName } from '../format.js'
 import { stream } from '../live.js'
-import { chart, hasEnded, phone, progress, pushName, pushState, usersOf, warning, when } from '../parts.js'
+import { hasEnded, phone, progress, pushName, pushState, states, usersOf, warning, when } from '../parts.js'
 import { batches, findUser, recipients } from './push-more.js'
 
 /** The actions of each state, each with the scopes of which one is needed. */
@@ -25,6 +26,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
   const first = await get(url, {}, { signal })
   const state = el('span')
   const buttons = el('div', { class: 'actions' })
+  const next = el('div')
   const live = el('section', { class: 'card' })
   const details = el('section', { class: 'card' })
   const speed = el('div')
@@ -35,14 +37,14 @@ export async function show({ main, head, heading, path: [id], session, signal })
   head.append(state, buttons)
   // Who approves reads the message first.
   const parts = [live, el('div', { class: 'columns' }, message(first), details)]
-  main.append(...(first.awaits_approval ? parts.reverse() : parts), findUser(url),
+  main.append(next, ...(first.awaits_approval ? parts.reverse() : parts), findUser(url),
     ...['failed', 'uncertain'].filter(name => first.users[name] > 0).map(name => batches(url, id, name, signal)))
   let remedy = null
   let last = first
   draw(first)
   onStatus(signal, status => {
     const item = status.pushes?.attention.find(other => other.id === first.id)
-    if (!item || item.remedy === remedy) return
+    if (!item || item.state !== last.state || item.remedy === remedy) return
     remedy = item.remedy
     draw(last)
   })
@@ -54,30 +56,37 @@ export async function show({ main, head, heading, path: [id], session, signal })
   }
 
   function draw(push) {
+    // What to do about the state before would mislead.
+    if (push.state !== last.state) remedy = null
     last = push
-    fill(state, pushState(push.state))
+    fill(state, isRejected(push) ? states('state.rejected', '') : pushState(push.state))
     fill(buttons, actionsOf(push).map(name => el('button', {
       type: 'button', class: name === 'cancel' || name === 'reject' ? 'danger' : name === 'approve' ? 'main' : '',
       onclick: () => act(name, push)
     }, t(`action.${name}`))), session.allows('send') && el('a', { class: 'button', href: `#/new?copy=${push.id}` }, t('action.copy')))
-    fill(live, nextStep(push, remedy), progress(push), terms('facts', ['sent', 'failed', 'uncertain', 'skipped', 'may_repeat'].map(name => {
-      const key = name.replace('_', '-')
-      return [t(key), number(push.users[name]), t(`${key}.hint`)]
-    })), speed)
+    // What is none for most pushes is shown only if there is some.
+    const counts = ['sent', 'failed', 'uncertain', 'skipped', 'may_repeat'].filter((name, index) => index < 2 || push.users[name] > 0)
+    fill(next, nextStep(push, remedy, session))
+    fill(live, progress(push), terms('facts', [[t('users'), number(usersOf(push)), t('users.hint')],
+      ...counts.map(name => {
+        const key = name.replace('_', '-')
+        return [t(key), number(push.users[name]), t(`${key}.hint`)]
+      })]), push.users.sent > 0 && el('p', { class: 'soft small' }, t('sent.note')), speed)
     fill(details, el('h2', {}, t('details')), terms('list', [
       [t('new.to'), recipients(push)],
-      [t('users'), number(usersOf(push)), t('users.hint')],
       [t('kind'), t(`kind.${push.kind ?? 'none'}`)],
       [t('created-by'), push.created_by ?? '–'],
       [t('created'), when(push.created_at)],
-      push.approved_by && [t('approved-by'), push.approved_by],
-      push.stopped_by && [t('stopped-by'), push.stopped_by],
+      push.approved_by && [t('approved-by'), [`${push.approved_by}, `, when(push.approved_at, 'short')]],
+      push.stopped_by && [t(stopOf(push)), push.stopped_by],
       [t('tested'), push.last_tested_at ? when(push.last_tested_at) : t('tested.never')],
       push.send_at && [t('send-at'), when(push.send_at)],
+      push.finished_at && [t('finished'), when(push.finished_at)],
       push.expires_at && [t('expires-at'), when(push.expires_at)],
       push.estimated_end && [t('estimated-end'), when(push.estimated_end)],
       [t('time-zone'), zoneName()],
-      ['ID', el('span', { class: 'mono' }, push.id)]
+      ['ID', el('span', { class: 'mono' }, push.id)],
+      session.allows('admin') && [t('push.history'), el('a', { href: `#/records?object=${push.id}` }, t('records.log'))]
     ]))
     measure(push)
   }
@@ -103,29 +112,45 @@ export async function show({ main, head, heading, path: [id], session, signal })
   }
 
   async function act(name, push) {
-    const users = t('users.count', { count: number(usersOf(push)) })
-    const reason = name === 'reject' ? [field('reason', { required: true })] : []
+    const users = people(usersOf(push))
+    const reason = name === 'reject' ? [field('reason', { required: true, tag: 'textarea', rows: 3, maxlength: 500 })] : []
     const again = name === 'retry' && push.users.uncertain > 0 ? [field('uncertain', { type: 'checkbox' })] : []
     const body = words => name === 'reject' ? { reason: words } :
       name === 'retry' ? { uncertain: again[0]?.input.checked ?? false } : {}
     const app = push.app?.name ?? push.app?.id ?? ''
     await ask({
-      title: t(`action.${name}.title`), text: t(`action.${name}.text`, { users, app }), action: t(`action.${name}`).replace('…', ''),
-      isDanger: name === 'cancel' || name === 'reject', fields: [...reason, ...again],
+      title: t(`action.${name}.title`, { name: pushName(push) }),
+      text: t(name === 'approve' && Date.parse(push.send_at) > Date.now() ? 'action.approve.later' : `action.${name}.text`,
+        { users, app, time: time(push.send_at, 'short') }),
+      action: t(`action.${name}.do`), done: t(`action.${name}.done`), isDanger: name === 'cancel' || name === 'reject', fields: [...reason, ...again],
       act: async ([words]) => {
         draw({ ...first, ...await post(`${url}/${name}`, body(words)) })
-        if (name === 'retry') dispatchEvent(new Event('hashchange'))
+        // Other parts come first now.
+        if (name === 'retry' || name === 'approve' || name === 'reject') dispatchEvent(new Event('hashchange'))
       }
     })
   }
 }
 
-/** What happens next, in a sentence. */
-function nextStep(push, remedy) {
-  if (push.awaits_approval) return el('p', { class: 'notice' }, t('next.approval', { name: push.created_by ?? '–' }), ' ',
-    when(push.approve_before))
-  if (push.stopped_by && !push.reason) return el('p', { class: 'notice' }, t('next.stopped', { name: push.stopped_by }))
-  if (push.reason) return el('p', { class: 'problem' }, push.reason, remedy && ` ${remedy}`)
+/** Whether an approver has rejected it. The server says so before the reason. */
+const rejection = /^Rejected(?:: |\.)/
+const isRejected = ({ state, reason }) => state === 'canceled' && rejection.test(reason ?? '')
+
+/** What the operator who stopped it has done. */
+const stopOf = push => isRejected(push) ? 'rejected-by' : push.state === 'canceled' ? 'canceled-by' : 'stopped-by'
+
+/** What happens next, in sentences, and where its approver finds it. */
+function nextStep(push, remedy, session) {
+  const { created_by: author, reason } = push
+  if (push.awaits_approval) {
+    const isOwn = author === session.name
+    return el('div', { class: 'notice stack tight' }, el('p', {}, t(isOwn ? 'next.approval.own' : 'next.approval', { name: author ?? '–' })),
+      push.approve_before && el('p', {}, t('next.approval.until', { time: time(push.approve_before, 'short') })),
+      isOwn && copyable(location.href.split('?')[0]))
+  }
+  if (isRejected(push)) return el('p', { class: 'notice' }, t('next.rejected', { name: push.stopped_by ?? '–' }), ' ', reason.replace(rejection, ''))
+  if (push.stopped_by && !reason) return el('p', { class: 'notice' }, t(push.state === 'canceled' ? 'next.canceled' : 'next.stopped', { name: push.stopped_by }))
+  if (reason) return el('p', { class: 'problem' }, reason, remedy && ` ${remedy}`)
   if (push.waits_until) return el('p', { class: 'notice' }, t('next.hours'), ' ', when(push.waits_until))
   if (push.state === 'scheduled' && push.send_at) return el('p', {}, t('next.scheduled'), ' ', when(push.send_at))
   return null
@@ -137,4 +162,13 @@ function message(push) {
     (push.phones ?? []).map(phone),
     push.warnings.map(warning),
     el('details', {}, el('summary', {}, 'JSON'), el('pre', { class: 'mono' }, JSON.stringify(push.message ?? {}, null, 2))))
+}
+
+/** The speed of a push as bars, one for each second. */
+function chart(rates) {
+  const top = Math.max(1, ...rates)
+  return el('svg', { class: 'chart', viewBox: '0 0 600 96', preserveAspectRatio: 'none', role: 'img', 'aria-label': t('rate') },
+    rates.map((rate, index) => el('rect', {
+      x: index * 10, width: 8, y: 96 - rate / top * 92, height: rate / top * 92
+    }, el('title', { svg: true }, number(Math.round(rate))))))
 }

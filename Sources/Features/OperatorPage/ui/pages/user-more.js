@@ -4,7 +4,7 @@ import { get, post } from '../api.js'
 import { ask } from '../dialog.js'
 import { el, fill, table, terms } from '../dom.js'
 import { number, problemText, t } from '../format.js'
-import { empty, states, when } from '../parts.js'
+import { empty, platform, states, when } from '../parts.js'
 
 const section = (key, contents) => el('section', { class: 'stack' }, el('h2', {}, t(key)), contents)
 
@@ -43,22 +43,22 @@ export function more(id, session, signal) {
         { number: number(item.receivers.sent) }, { number: number(item.receivers.failed) }
       ]))),
     allowsAny('read') && loaded('events', '/v1/events', { user_id: id, limit: 20 }, signal, ({ items }) =>
-      table(t('events'), [t('records.time'), t('push-type')], items.map(item => [when(item.received_at), item.type])))
+      table(t('events'), [t('records.time'), t('kind')], items.map(item => [when(item.received_at), item.type])))
   ].filter(Boolean)
 }
 
-/** Compares the devices with Kakao's, first without changing anything. */
-export function comparison(url) {
+/** Compares the devices with Kakao's, first without changing anything. `hasNone`: there are none here. */
+export function comparison(url, hasNone) {
   const out = el('div', { class: 'stack', 'aria-live': 'polite' })
   const mend = () => ask({
-    title: t('compare.mend.title'), text: t('compare.mend.text'), action: t('compare.mend'), act: () => post(`${url}/sync`)
+    title: t('compare.mend.title'), text: t('compare.mend.text'), action: t('compare.mend'), done: t('compare.mended'), act: () => post(`${url}/sync`)
   }).then(done => done && dispatchEvent(new Event('hashchange')))
   const compare = async () => {
     try {
       const { differences } = await post(`${url}/sync`, { dry_run: true })
-      if (differences.length === 0) return fill(out, el('p', {}, states('compare.same', 'good')))
+      if (differences.length === 0) return fill(out, el('p', {}, hasNone ? states('compare.none', '') : states('compare.same', 'good')))
       fill(out, table(t('compare'), [t('device'), t('push-type'), t('compare.difference')], differences.map(found => [
-        el('span', { class: 'mono' }, found.device_id), found.push_type, { wide: t(`compare.${found.difference}`) }
+        el('span', { class: 'mono' }, found.device_id), platform(found.push_type), { wide: t(`compare.${found.difference}`) }
       ])), el('div', {}, el('button', { type: 'button', onclick: mend }, t('compare.mend'))))
     } catch (error) {
       fill(out, el('p', { class: 'problem', role: 'alert' }, problemText(error)))

@@ -1,23 +1,23 @@
 // A user: the devices, the pushes with their results, and what else the server knows.
 
 import { get, remove } from '../api.js'
-import { ask, field } from '../dialog.js'
+import { ask, field, say } from '../dialog.js'
 import { el, table } from '../dom.js'
-import { number, problemText, t } from '../format.js'
-import { empty, states, when } from '../parts.js'
+import { number, problemText, t, time } from '../format.js'
+import { empty, platform, states, when } from '../parts.js'
 import { comparison, more } from './user-more.js'
 
 /** A user: devices, pushes and their results. The id stands only in the fragment of the address, which no server and no log gets. */
 export async function show({ main, path: [id], session, signal }) {
   const input = el('input', {
-    id: 'user-id', inputmode: 'numeric', required: true, pattern: '[1-9][0-9]{0,18}', value: id ?? '', type: 'text'
+    id: 'user-id', inputmode: 'numeric', required: true, pattern: '[1-9][0-9]{0,18}', title: t('field.user.hint'), value: id ?? '', type: 'text'
   })
   main.append(el('form', {
     class: 'filters', role: 'search', onsubmit: event => {
       event.preventDefault()
       location.hash = `#/user/${input.value.trim()}`
     }
-  }, el('label', { for: 'user-id' }, t('field.user'), input), el('button', { class: 'main' }, t('search'))))
+  }, el('label', { for: 'user-id' }, t('field.user'), input), el('button', { class: 'main' }, t('search'))), el('p', { class: 'soft small' }, t('user.recorded')))
   if (!id) return input.focus()
   const url = `/v1/users/${encodeURIComponent(id)}`
   const [devices, pushes] = await Promise.all([
@@ -26,7 +26,7 @@ export async function show({ main, path: [id], session, signal }) {
   ])
   main.append(section('devices', deviceTable(devices)), section('pushes-of-user', pushTable(pushes)))
   main.append(...more(id, session, signal))
-  if (session.allows('devices')) main.append(comparison(url), erasure(id, url))
+  if (session.allows('devices')) main.append(comparison(url, devices?.items?.length === 0), erasure(id, url))
 }
 
 const refused = error => ({ refusal: error })
@@ -38,14 +38,13 @@ function deviceTable(page) {
   if (page.refusal) return el('p', { class: 'problem' }, problemText(page.refusal))
   if (page.items.length === 0) return empty(t('devices.none'))
   return table(t('devices'), [
-    t('device'), t('push-type'), t('device.token'), t('state'), t('app-version'), t('tags'), { number: t('failures') }, t('expires-at'),
-    t('updated')
+    t('device'), t('push-type'), t('state'), t('app-version'), t('tags'), t('device.token'), { number: t('failures'), hint: t('failures.hint') },
+    t('device.expires'), t('updated')
   ],
     page.items.map(device => [
-      el('span', { class: 'mono' }, device.device_id), device.push_type, el('span', { class: 'mono' }, device.push_token),
+      el('span', { class: 'mono' }, device.device_id), platform(device.push_type),
       states(`device.${device.state}`, device.state === 'registered' ? 'good' : 'warn'), device.app_version ?? '–',
-      device.tags.join(', ') || '–',
-      { number: number(device.failures) }, when(device.expires_at, 'short'), when(device.updated_at, 'short')
+      device.tags.join(', ') || '–', el('span', { class: 'mono' }, device.push_token), { number: number(device.failures) }, when(device.expires_at, 'short'), when(device.updated_at, 'short')
     ]))
 }
 
@@ -53,21 +52,22 @@ function pushTable(page) {
   if (!page) return empty(t('missing.scope'))
   if (page.refusal) return el('p', { class: 'problem' }, problemText(page.refusal))
   if (page.items.length === 0) return empty(t('pushes-of-user.none'))
-  return table(t('pushes-of-user'), [t('created'), t('push'), t('result')], page.items.map(item => [
+  return [table(t('pushes-of-user'), [t('created'), t('push'), t('result'), t('finished')], page.items.map(item => [
     when(item.created_at, 'short'), { wide: el('a', { href: `#/push/${item.push_id}` }, item.name ?? item.push_id) },
-    t(`result.${item.state}`)
-  ]))
+    t(`result.${item.state}`), when(item.finished_at, 'short')
+  ])), el('p', { class: 'soft small' }, t('sent.note'))]
 }
 
 /** Erases a user, after the number has been typed. */
 const erasure = (id, url) => el('section', { class: 'card' }, el('h2', {}, t('erase')), el('p', { class: 'soft' }, t('erase.text')),
   el('div', {}, el('button', {
     type: 'button', class: 'danger', onclick: () => ask({
-      title: t('erase.title'), text: t('erase.type', { id }), action: t('erase'), isDanger: true,
+      title: t('erase.title', { id }), text: `${t('erase.text')} ${t('erase.type', { id })}`, action: t('erase'), isDanger: true,
       fields: [field('user', { required: true, pattern: id, inputmode: 'numeric', autocomplete: 'off' })],
-      act: ([typed]) => {
+      act: async ([typed]) => {
         if (typed !== id) throw new Error(t('erase.type', { id }))
-        return remove(url)
+        const { state } = await remove(url)
+        say(t(state === 'pending' ? 'erase.pending' : 'erase.done', { id, time: time(new Date().toISOString()) }))
       }
     }).then(done => done && dispatchEvent(new Event('hashchange')))
   }, t('erase.action'))))

@@ -1,9 +1,10 @@
 -- Returns up to `maximum` records, the latest first. A filter that is NULL is not applied.
 --
 -- The id of a record has the time of the server's clock, and `at` that of the database's: up to an hour apart.
-CREATE OR REPLACE FUNCTION find_audit_records(
+CREATE OR REPLACE FUNCTION list_audit_records(
     key                 uuid,
     operation_filter    text,
+    object_filter       text,
     owner               bigint,
     since               timestamptz,
     until               timestamptz,
@@ -22,6 +23,7 @@ BEGIN
     FROM audit_records
     WHERE (key IS NULL OR key_id = key)
         AND (operation_filter IS NULL OR operation = operation_filter)
+        AND (object_filter IS NULL OR object = object_filter)
         AND (owner IS NULL OR user_id = owner)
         AND (since IS NULL OR at >= since)
         AND (until IS NULL OR at < until)
