@@ -2,7 +2,7 @@ import EventLoop
 import Glibc
 import HTTPServer
 import Net
-package import Settings
+import Settings
 
 /// An address that a server listens on, and the settings or the options that it comes from.
 package struct ListeningAddress: Sendable {

@@ -6,7 +6,7 @@ SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push
         push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
     ) AS awaits_approval,
     push.approved_by, push.approved_at, push.stopped_by,
-    message_last_tested_at(push.message, push.message_version) AS last_tested_at,
+    message_tested_before(push.message, push.message_version, COALESCE(push.started_at, push.finished_at)) AS last_tested_at,
     push.exclusion,
     push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at) AS waits_for,
     push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at,

@@ -12,8 +12,10 @@ class Texts:
     """The texts of the page in a language, by their keys."""
 
     def __init__(self, language):
-        with open(f"{texts_folder}/{language}.json") as file:
-            self.all = json.load(file)
+        self.all = {}
+        for name in (f"{language}.json", f"try.{language}.json"):
+            with open(f"{texts_folder}/{name}") as file:
+                self.all |= json.load(file)
 
     def __call__(self, key, **values):
         """Returns the text of a key with its values, or the pattern of a text whose values are not given."""

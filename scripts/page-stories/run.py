@@ -1,7 +1,6 @@
 """Runs the checks of the page, and prints one line for each. See scripts/page.
 
-usage: run.py FOLDER [--pictures | --except NAME | NAME ...]: only the checks whose titles contain a name, or those without it; pictures of
-failures go into the folder.
+usage: run.py FOLDER [--pictures | NAME ...]: only the checks whose titles contain a name; pictures of failures go into the folder.
 """
 import re, sys, time, traceback
 
@@ -12,7 +11,8 @@ from browser import Operator
 from data import World, end_faults, operator
 
 checks = [
-    *sending.checks, *serving.checks, *trouble.checks, *untrusted.checks, *keyboard.checks, *words.checks, *looks.checks, *quiet.checks, *trouble.last_checks
+    *sending.checks, *serving.checks, *trouble.checks, *untrusted.checks, *keyboard.checks, *words.checks, *looks.checks, *quiet.checks, *trouble.last_checks,
+    *quiet.last_checks
 ]
 
 
@@ -25,9 +25,7 @@ def explain(error):
 
 
 def is_chosen(title, names):
-    if names[:1] == ["--except"]:
-        return names[1] not in title
-    return not names or any(name in title for name in names)
+    return not names or title.startswith("all:") or any(name in title for name in names)
 
 
 def run(folder, names):

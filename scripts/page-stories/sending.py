@@ -106,7 +106,7 @@ def send_once(world):
 
 def pause_and_resume(world):
     """Whoever is on call pauses a push from a phone, sees that it stands still, and resumes it."""
-    push = send("Newsletter", list(world.list), users_per_second=200, key=world.keys["kim"])
+    push = send("Newsletter", list(world.list), users_per_second=100, key=world.keys["kim"])
     with world.operator("lee", language="ko") as lee, world.operator("park", language="ko", width=390) as park:
         lee.open(f"push/{push}")
         lee.press("action.approve")

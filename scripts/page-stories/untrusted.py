@@ -89,7 +89,7 @@ def large_id(world):
         kim.choose("new.to.users")
         expect(kim.field("new.users")).to_have_value(largest_user)
         kim.press("new.check")
-        kim.sees(kim.t("users.count", count=1), kim.main)
+        kim.sees(kim.t("user.count", count=1), kim.main)
 
 
 checks = [

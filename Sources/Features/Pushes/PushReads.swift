@@ -88,7 +88,7 @@ struct ReadPush: PostgresStatement {
 /// Finds out when a message was last sent to a tester.
 struct FindLastTest: PostgresStatement {
     static let sql: SQL = """
-        SELECT message_last_tested_at($1, $2)
+        SELECT message_tested_before($1, $2, NULL)
         """
 
     let message: PushMessage

@@ -173,7 +173,7 @@ private struct WebhookDelivery: Service {
 
     func run() async {
         while endpoints.isEmpty, !Task.isShuttingDownGracefully, !Task.isCancelled {
-            try? await cancelWhenGracefulShutdown { await starting.wait(atMost: .seconds(3600)) }
+            await cancelWhenGracefulShutdown { await starting.wait(atMost: .seconds(3600)) }
         }
         if !Task.isShuttingDownGracefully { await runner.run() }
         // Its connections must be closed before the loop ends.

@@ -98,11 +98,11 @@ static const unsigned char migration_22[] = {
 };
 
 static const unsigned char migration_23[] = {
-#embed "../../../migrations/functions/message_last_tested_at.sql"
+#embed "../../../migrations/functions/message_summaries.sql"
 };
 
 static const unsigned char migration_24[] = {
-#embed "../../../migrations/functions/message_summaries.sql"
+#embed "../../../migrations/functions/message_tested_before.sql"
 };
 
 static const unsigned char migration_25[] = {
@@ -245,8 +245,8 @@ static const embedded_file migrations[] = {
     {"functions/limit_returned_device.sql", migration_20, sizeof migration_20},
     {"functions/list_audit_records.sql", migration_21, sizeof migration_21},
     {"functions/merge_share_events.sql", migration_22, sizeof migration_22},
-    {"functions/message_last_tested_at.sql", migration_23, sizeof migration_23},
-    {"functions/message_summaries.sql", migration_24, sizeof migration_24},
+    {"functions/message_summaries.sql", migration_23, sizeof migration_23},
+    {"functions/message_tested_before.sql", migration_24, sizeof migration_24},
     {"functions/operator_keys_are_related.sql", migration_25, sizeof migration_25},
     {"functions/pending_share_statistics.sql", migration_26, sizeof migration_26},
     {"functions/push_awaits_approval.sql", migration_27, sizeof migration_27},
@@ -443,6 +443,14 @@ static const unsigned char page_file_39[] = {
 };
 
 static const unsigned char page_file_40[] = {
+#embed "../../../Sources/Features/OperatorPage/ui/texts/try.en.json"
+};
+
+static const unsigned char page_file_41[] = {
+#embed "../../../Sources/Features/OperatorPage/ui/texts/try.ko.json"
+};
+
+static const unsigned char page_file_42[] = {
 #embed "../../../Sources/Features/OperatorPage/ui/times.js"
 };
 
@@ -487,7 +495,9 @@ static const embedded_file page_files[] = {
     {"style.css", page_file_37, sizeof page_file_37},
     {"texts/en.json", page_file_38, sizeof page_file_38},
     {"texts/ko.json", page_file_39, sizeof page_file_39},
-    {"times.js", page_file_40, sizeof page_file_40},
+    {"texts/try.en.json", page_file_40, sizeof page_file_40},
+    {"texts/try.ko.json", page_file_41, sizeof page_file_41},
+    {"times.js", page_file_42, sizeof page_file_42},
 };
 
 const embedded_file *embedded_page_file_at(size_t index) {

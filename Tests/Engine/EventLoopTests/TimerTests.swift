@@ -179,7 +179,7 @@ struct TimerTests {
     func endOfTickAfterTimers() async throws {
         try await withLoop { loop in
             let (flushes, flush) = AsyncStream.makeStream(of: Bool.self)
-            try await loop.run {
+            _ = try await loop.run {
                 loop.schedule(after: .milliseconds(5)) {
                     loop.atEndOfTick { flush.yield(true) }
                     // Nothing else happens on this loop, so what is skipped now would never run.

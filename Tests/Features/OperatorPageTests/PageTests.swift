@@ -57,6 +57,7 @@ import Testing
         #expect(screens.count == 8)
         for screen in screens {
             var loaded: Set = ["index.html", "icon.svg", "style.css", "screens.css", "texts/ko.json"]
+            if screen == "pages/try.js" { loaded.insert("texts/try.ko.json") }
             for module in ["app.js", screen] { try Self.load(module, &loaded) }
             let bytes = loaded.compactMap { files[$0]?.count }.reduce(0, +)
             #expect(bytes <= 120 * 1024, "\(screen): \(bytes) bytes")
@@ -76,10 +77,18 @@ import Testing
         }
     }
 
+    /// The texts of all screens in a language.
+    private static func texts(_ language: String) throws -> [(name: String, value: JSONValue)] {
+        try ["", "try."].flatMap { prefix in
+            try #require(try JSONValue(parsing: text("texts/\(prefix)\(language).json")).object).members
+                .map { ($0.name, $0.value) }
+        }
+    }
+
     @Test("Both languages have the same texts with the same parameters, and every text that the code names")
     func texts() throws {
-        let texts = try ["ko", "en"].map { try #require(try JSONValue(parsing: Self.text("texts/\($0).json")).object) }
-        let (korean, english) = (texts[0].members, texts[1].members)
+        let (korean, english) = (try Self.texts("ko"), try Self.texts("en"))
+        let all = Dictionary(korean.map { ($0.name, $0.value) }) { $1 }
         #expect(Set(korean.map(\.name)).count == korean.count && Set(english.map(\.name)).count == english.count)
         // Problems in English are the server's own words.
         let translated = Set(korean.map(\.name)).subtracting(english.map(\.name))
@@ -89,12 +98,12 @@ import Testing
             Set((text.string ?? "").matches(of: /{(\w+)}/).map { String($0.output.1) })
         }
         for (name, text) in english {
-            let other = try #require(texts[0][name])
+            let other = try #require(all[name])
             #expect(parameters(text) == parameters(other), "\(name)")
         }
         for (path, text) in try Self.scripts {
             for match in text.matches(of: /\bt\('([^'$]+)'/) {
-                #expect(texts[0][String(match.output.1)] != nil, "\(path) names \(match.output.1)")
+                #expect(all[String(match.output.1)] != nil, "\(path) names \(match.output.1)")
             }
         }
     }

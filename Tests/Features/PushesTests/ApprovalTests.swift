@@ -725,7 +725,7 @@ import Testing
             #expect(proposed.lines[2].hasPrefix("  by shop, ") || proposed.lines[2].hasPrefix("  by operator.key, "))
             let own = try await creator.run(["approve", id, "--yes"])
             #expect(own.errors.contains("This key has created the push. An unrelated key can"), "\(own)")
-            #expect(own.errors.contains("To withdraw it: push-server pushes cancel \(id)."), "\(own)")
+            #expect(own.errors.contains("operate withdraws it: push-server pushes cancel \(id)."), "\(own)")
             #expect(try await approver.run(["approve", id]).code == EX_USAGE)
             #expect(try await office.approver.shown("/v1/pushes/\(id)")["state"] == "proposed")
             let kept = try await approver.runOnTerminal(["approve", id], input: "n\n")

@@ -111,8 +111,12 @@ import Testing
             #expect(first?.string != nil)
             #expect(try await shown(gcm("tested")) == [first, first, first, first])
             #expect(try await shown(gcm("other")) == [.null, .null, .null, .null])
+            // Of a push that was sent, a later test says nothing.
+            let sent = try await service.api.create(["everyone": true], gcm("tested"))
+            try await service.api.waitUntilDone(sent)
             let second = try await service.api.shown(try await Self.test(service, gcm("tested")))["started_at"]
             #expect(second != first)
+            #expect(try await service.api.shown(sent)["last_tested_at"] == first)
             #expect(try await shown(gcm("tested")) == [second, second, second, second])
 
             // The same text in the format of the other version of Kakao's API is another message.
@@ -143,7 +147,7 @@ import Testing
             try await database.pool.withTransaction { transaction in
                 for (message, isTested) in [("message 4", true), ("message 5", false), ("message", false)] {
                     let rows = try await transaction.query(
-                        "SELECT message_last_tested_at($1, 'v1') IS NOT NULL",
+                        "SELECT message_tested_before($1, 'v1', NULL) IS NOT NULL",
                         [.text(message)]
                     )
                     #expect(try rows.first?.decode(Bool.self) == isTested, "\(message)")

@@ -325,7 +325,7 @@ import Testing
             #expect(whole.components(separatedBy: "POST ").count == 4 && whole.contains("1000250"), "\(whole)")
             let short = try await pushes.runOnTerminal(arguments, columns: 200).output
             #expect(short.components(separatedBy: "POST ").count == 2 && short.count < 1500, "\(short)")
-            #expect(short.contains("With | cat, 3 requests are printed whole."), "\(short)")
+            #expect(short.contains("With | cat, all 3 requests are printed whole."), "\(short)")
         }
     }
 

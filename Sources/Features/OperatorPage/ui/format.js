@@ -9,9 +9,10 @@ export const language = stored === 'ko' || stored === 'en' ? stored : navigator.
 let texts = {}
 let zone = 'UTC'
 
-export async function loadTexts() {
-  const response = await fetch(new URL(`texts/${language}.json`, import.meta.url))
-  texts = await response.json()
+/** Loads the texts that all screens have, or those of one screen, by the prefix of their keys. */
+export async function loadTexts(prefix = '') {
+  const response = await fetch(new URL(`texts/${prefix}${language}.json`, import.meta.url))
+  texts = { ...texts, ...await response.json() }
 }
 
 /** Sets the time zone of the operators: `pushes.time_zone`. */

@@ -59,7 +59,7 @@ extension PushRoutes {
                 : "This key is related to the one that created the push: one was created with the other, directly or through keys in between."
             throw Problem(
                 of: .ownPush,
-                "\(reason) An unrelated key can approve or reject it. To withdraw it: POST /v1/pushes/\(id.lowercased)/cancel."
+                "\(reason) An unrelated key can approve or reject it. A key with the scope send or operate withdraws it: POST /v1/pushes/\(id.lowercased)/cancel."
             )
         }
         switch decision {

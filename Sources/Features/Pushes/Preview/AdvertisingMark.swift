@@ -23,8 +23,8 @@ enum MarkFault: Sendable, Equatable {
         case .localized(let path):
             "a message with a text that begins with \(mark) in place of \(path), since the push is advertising"
         case .invisible(let member):
-            "a message whose \(member) shows a text that begins with \(mark), or has one in the member of custom_field that the setting "
-                + "pushes.advertising_text names, since the push is advertising"
+            "a message whose \(member) begins with \(mark) where phones see it, since the push is advertising. If the app shows its "
+                + "custom_field itself, the setting pushes.advertising_text has to name the member that it begins with"
         }
     }
 }

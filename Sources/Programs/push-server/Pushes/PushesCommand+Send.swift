@@ -474,7 +474,10 @@ enum DryRun {
             let isCut = isShort && body.count > shortBody
             lines += ["", isCut ? "\(body.prefix(shortBody))… (\(Text.grouped(Int64(body.count))) characters)" : body]
             if isCut || isShort && requests.count > 1 {
-                lines += ["", "With | cat, \(requests.count) requests are printed whole."]
+                lines += [
+                    "",
+                    "With | cat, \(requests.count == 1 ? "the request is" : "all \(requests.count) requests are") printed whole.",
+                ]
             }
         }
         return lines

@@ -87,7 +87,10 @@ struct PushesCommand: AsyncParsableCommand {
         var reason: String?
 
         func run(on server: ServerClient) async throws {
-            try await push.control("reject", server, reason.map { ["reason": .string($0)] })
+            let rejected = try await push.control("reject", server, reason.map { ["reason": .string($0)] })
+            if rejected.reason != reason.map({ "Rejected: \($0)" }) ?? "Rejected." {
+                Terminal.writeError("Nothing was done. The push was canceled or rejected before.")
+            }
         }
     }
 

@@ -23,7 +23,7 @@ struct SendingTime {
 
     func text(_ times: ShownTimes, now: Date) -> String {
         if let expiresAt, expiresAt <= max(now, waitsUntil ?? now) { return never(expiresAt, times, now) }
-        if let waitsUntil { return "\(future(waitsUntil, times, now)), when the hours for advertising begin" }
+        if let waitsUntil { return future(waitsUntil, times, now, ", when the hours for advertising begin") }
         guard let sendAt else { return needsApproval ? "once it is approved" : "now" }
         guard sendAt > now else {
             return "\(needsApproval ? "once it is approved" : "now"): \(times.full(sendAt)) is past"
@@ -39,10 +39,10 @@ struct SendingTime {
             """
     }
 
-    private func future(_ date: Date, _ times: ShownTimes, _ now: Date) -> String {
+    private func future(_ date: Date, _ times: ShownTimes, _ now: Date, _ cause: String = "") -> String {
         let remaining = Text.duration(seconds: max(0, date.timeIntervalSince(now)))
         let condition = needsApproval ? "; it expires unless it is approved within 24 hours" : ""
-        return "\(times.full(date)), in \(remaining)\(condition)"
+        return "\(times.full(date)), in \(remaining)\(cause)\(condition)"
     }
 }
 

@@ -197,9 +197,11 @@ struct ShownPush: Equatable {
         for push in waitsFor { rows.append(["waits_for", push]) }
         rows += json.printableRows([
             "delivery", "approve_before", "send_at", "waits_until", "expires_at", "created_at", "approved_at",
-            "started_at",
-            "finished_at", "estimated_end", "last_tested_at",
+            "started_at", "finished_at", "estimated_end",
         ])
+        if !toTesters {
+            rows.append(["last_tested_at", json["last_tested_at"]?.string.map(Text.printable) ?? "never"])
+        }
         if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
         rows.append(["users", usersText])
         rows.append(["batches", Self.list(batches)])

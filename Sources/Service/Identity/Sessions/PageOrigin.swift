@@ -38,7 +38,7 @@ package enum PageOrigin {
         }
         throw Problem(
             of: .foreignOrigin,
-            "With the cookie of a session, only the page itself may call. Send an operator key as Authorization: Bearer KEY."
+            "Only the page itself signs in, and calls with the cookie of a session. A program sends an operator key as Authorization: Bearer KEY."
         )
     }
 

@@ -15,7 +15,8 @@ struct FailureStreak: Sendable {
 
     private var calls = 0
     private var start: UInt64 = 0
-    private var isReported = false
+    /// Whether the log has mentioned it.
+    private(set) var isReported = false
 
     /// Adds a call that has ended.
     ///

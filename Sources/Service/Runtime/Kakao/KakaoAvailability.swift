@@ -31,6 +31,8 @@ package final class KakaoAvailability: Sendable {
         /// No call has ended yet.
         case unknown
         case reachable
+        /// Kakao responds, but to all calls with an error of its own.
+        case failing
         case unreachable
         /// Kakao responds, but rejects the key or the app.
         case refusing
@@ -160,7 +162,7 @@ package final class KakaoAvailability: Sendable {
         guard let lastCall else { return .unknown }
         guard lastCall.isAnswered else { return .unreachable }
         return switch openCause {
-        case nil: .reachable
+        case nil: calls.withLock { $0.streak.isReported } ? .failing : .reachable
         case .refused: .refusing
         case .unrecognized: .intercepted
         }

@@ -38,6 +38,19 @@ import Testing
         #expect(availability.senderState == .running && availability.kakaoState == .reachable)
     }
 
+    @Test("Kakao is failing once all calls have ended with its own errors for a while, until one succeeds")
+    func failing() {
+        let availability = KakaoAvailability(logger: Self.logger)
+        let own = KakaoError(kind: .refused(status: 503, code: .internalError, message: "down"))
+        for second in 0..<UInt64(6) {
+            #expect(second == 0 || availability.kakaoState == .reachable)
+            availability.record(Self.push(SendPush.name, own), at: 1000 + second * 1000)
+        }
+        #expect(availability.kakaoState == .failing && availability.senderState == .running)
+        availability.record(Self.push(RegisterPushToken.name, nil), at: 8000)
+        #expect(availability.kakaoState == .reachable)
+    }
+
     @Test("A refused registration does not halt pushes, and holds further registrations back")
     func refusedRegistration() {
         let availability = KakaoAvailability(logger: Self.logger)

@@ -60,10 +60,11 @@ export async function show({ main, head, heading, path: [id], session, signal })
     if (push.state !== last.state) remedy = null
     last = push
     fill(state, isRejected(push) ? states('state.rejected', '') : pushState(push.state))
-    fill(buttons, actionsOf(push).map(name => el('button', {
+    const possible = actionsOf(push)
+    redraw(buttons, possible, () => [possible.map(name => el('button', {
       type: 'button', class: name === 'cancel' || name === 'reject' ? 'danger' : name === 'approve' ? 'main' : '',
-      onclick: () => act(name, push)
-    }, t(`action.${name}`))), session.allows('send') && el('a', { class: 'button', href: `#/new?copy=${push.id}` }, t('action.copy')))
+      onclick: () => act(name, last)
+    }, t(`action.${name}`))), session.allows('send') && el('a', { class: 'button', href: `#/new?copy=${push.id}` }, t('action.copy'))].flat())
     // What is none for most pushes is shown only if there is some.
     const counts = ['sent', 'failed', 'uncertain', 'skipped', 'may_repeat'].filter((name, index) => index < 2 || push.users[name] > 0)
     fill(next, nextStep(push, remedy, session))
@@ -72,7 +73,8 @@ export async function show({ main, head, heading, path: [id], session, signal })
         const key = name.replace('_', '-')
         return [t(key), number(push.users[name]), t(`${key}.hint`)]
       })]), push.users.sent > 0 && el('p', { class: 'soft small' }, t('sent.note')), speed)
-    fill(details, el('h2', {}, t('details')), terms('list', [
+    const { users, batches, ...rest } = push
+    redraw(details, [rest, remedy], () => [el('h2', {}, t('details')), terms('list', [
       [t('new.to'), recipients(push)],
       [t('kind'), t(`kind.${push.kind ?? 'none'}`)],
       [t('created-by'), push.created_by ?? '–'],
@@ -87,7 +89,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
       [t('time-zone'), zoneName()],
       ['ID', el('span', { class: 'mono' }, push.id)],
       session.allows('admin') && [t('push.history'), el('a', { href: `#/records?object=${push.id}` }, t('records.log'))]
-    ]))
+    ])])
     measure(push)
   }
 
@@ -130,6 +132,14 @@ export async function show({ main, head, heading, path: [id], session, signal })
       }
     })
   }
+}
+
+/** Draws a part again only if what it shows has changed: a click or a selection in it is not lost with each event. */
+function redraw(part, shown, draw) {
+  const key = JSON.stringify(shown)
+  if (part.dataset.shown === key) return
+  part.dataset.shown = key
+  fill(part, ...draw())
 }
 
 /** Whether an approver has rejected it. The server says so before the reason. */

@@ -4,7 +4,7 @@
 import { get } from '../api.js'
 import { copyable } from '../copyable.js'
 import { el, fill, terms } from '../dom.js'
-import { number, problemText, t, time } from '../format.js'
+import { loadTexts, number, problemText, t, time } from '../format.js'
 import { acted } from '../live.js'
 import { onStatus } from '../banner.js'
 import { empty, pushState, states } from '../parts.js'
@@ -17,6 +17,7 @@ const parts = { push: { register, send }, talk: { share, friend }, trouble: { re
 
 /** The whole story with the sandbox. */
 export async function show({ main, signal }) {
+  await loadTexts('try.')
   const buttons = {}
   const list = el('div', { class: 'stack' }, empty(t('try.empty')))
   const lanes = Object.fromEntries(['phone', 'server', 'kakao'].map(name => [name, el('div')]))
