@@ -1,7 +1,9 @@
 import EventLoop
+import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 import Locking
+import Runtime
 import Schemas
 import ServiceLifecycle
 
@@ -10,12 +12,35 @@ import ServiceLifecycle
 /// Each event is named `push` and contains the response of `GET /v1/pushes/{id}`, without the message. The first is sent at once, further
 /// ones each second while something changes, and the last one when the push has ended. A comment every 15 s prevents
 /// proxies from closing an idle stream.
+///
+/// A push is read once a second for all of its streams, however many pages follow it.
 final class PushEvents: Service {
     private static let interval = Duration.seconds(1)
     /// The number of seconds without an event after which a comment is sent.
     private static let quietTurns = 15
+    /// The age, in milliseconds, until which a state that was read for another stream is used: a little less than the interval.
+    private static let freshness: UInt64 = 900
+    /// The time in milliseconds after which a state is forgotten that nobody has asked for.
+    private static let retention: UInt64 = 10_000
+
+    /// A state of a push, as a stream sends it.
+    private struct State: Sendable {
+        let json: [UInt8]
+        let isFinal: Bool
+        /// When it was about to be read, by the loop's clock in milliseconds.
+        let readAt: UInt64
+
+        init(_ push: PushSummary, readAt: UInt64) {
+            json = PushSummary.shape.json(push)
+            isFinal = push.state.isFinal
+            self.readAt = readAt
+        }
+    }
 
     private let isClosing = Locked(false)
+    private let states = Locked<[UUID: State]>([:])
+    /// Reads of pushes, which streams share. As many as there may be streams.
+    private let reads = SingleFlight<UUID, Result<State?, any Error>>(limit: .max)
 
     /// Waits until the server shuts down, and then ends all open streams within a second.
     func run() async {
@@ -27,32 +52,66 @@ final class PushEvents: Service {
     ///
     /// - Parameters:
     ///   - first: The current state of the push.
-    ///   - next: Reads the push again. Returns `nil` if it no longer exists, or the
-    ///     caller may no longer read it.
+    ///   - isAllowed: Whether the caller may still read it.
+    ///   - read: Reads the push again. Returns `nil` if it no longer exists.
     func response(
         _ first: PushSummary,
         on loop: EventLoop,
-        next: @escaping @Sendable () async throws -> PushSummary?
+        while isAllowed: @escaping @Sendable () async throws -> Bool,
+        read: @escaping @Sendable () async throws -> PushSummary?
     ) -> Response {
-        Response(.ok, contentType: "text/event-stream", headerFields: [.cacheControl: "no-store"]) { [self] writer in
-            var push: PushSummary? = first
+        let id = first.id
+        let begin = State(first, readAt: EventLoop.milliseconds())
+        return Response(.ok, contentType: "text/event-stream", headerFields: [.cacheControl: "no-store"]) {
+            [self] writer in
+            var state: State? = begin
             var last: [UInt8] = []
             var quietTurns = 0
-            while let shown = push {
-                let json = PushSummary.shape.json(shown)
-                if json != last {
-                    try await writer.write(Array("event: push\ndata: ".utf8) + json + Array("\n\n".utf8))
-                    last = json
+            while let shown = state {
+                if shown.json != last {
+                    try await writer.write(Array("event: push\ndata: ".utf8) + shown.json + Array("\n\n".utf8))
+                    last = shown.json
                     quietTurns = 0
                 } else if quietTurns == Self.quietTurns {
                     try await writer.write(Array(":\n\n".utf8))
                     quietTurns = 0
                 }
-                guard !shown.state.isFinal, !isClosing.withLock({ $0 }) else { return }
+                guard !shown.isFinal, !isClosing.withLock({ $0 }) else { return }
                 try await loop.sleep(for: Self.interval)
                 quietTurns += 1
-                push = try await next()
+                guard try await isAllowed() else { return }
+                state = try await next(id, after: shown, on: loop, read)
             }
         }
+    }
+
+    /// Returns a state that is not older than what a stream has sent: the one that was read for another stream if it is fresh, otherwise
+    /// what is read now.
+    private func next(
+        _ id: UUID,
+        after shown: State,
+        on loop: EventLoop,
+        _ reading: @escaping @Sendable () async throws -> PushSummary?
+    ) async throws -> State? {
+        if let known = states.withLock({ $0[id] }), known.readAt > shown.readAt,
+            EventLoop.milliseconds() < known.readAt + Self.freshness
+        {
+            return known
+        }
+        let read = try await reads.answer(to: id, on: loop) { [states] in
+            let now = EventLoop.milliseconds()
+            do {
+                let state = try await reading().map { State($0, readAt: now) }
+                states.withLock { states in
+                    states[id] = state
+                    states = states.filter { now < $0.value.readAt + Self.retention }
+                }
+                return .success(state)
+            } catch {
+                return .failure(error)
+            }
+        }?.get()
+        // The read that was in flight may have begun earlier.
+        return read.map { $0.readAt < shown.readAt ? shown : $0 }
     }
 }

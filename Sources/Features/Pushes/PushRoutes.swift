@@ -292,8 +292,10 @@ struct PushRoutes: RouteCollection {
         let id = try Self.id(call)
         return events.response(try await push(id), on: call.request.loop) {
             // The stream ends with its key. The client then connects again, and learns why from the response.
-            do { try await recheckReading(call.request) } catch is Problem { return nil }
-            return try await pushes.summary(id)
+            do { try await recheckReading(call.request) } catch is Problem { return false }
+            return true
+        } read: {
+            try await pushes.summary(id)
         }
     }
 

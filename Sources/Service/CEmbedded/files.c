@@ -454,6 +454,10 @@ static const unsigned char page_file_42[] = {
 #embed "../../../Sources/Features/OperatorPage/ui/times.js"
 };
 
+static const unsigned char page_file_43[] = {
+#embed "../../../Sources/Features/OperatorPage/ui/try.css"
+};
+
 static const embedded_file page_files[] = {
     {"api.js", page_file_0, sizeof page_file_0},
     {"app.js", page_file_1, sizeof page_file_1},
@@ -498,6 +502,7 @@ static const embedded_file page_files[] = {
     {"texts/try.en.json", page_file_40, sizeof page_file_40},
     {"texts/try.ko.json", page_file_41, sizeof page_file_41},
     {"times.js", page_file_42, sizeof page_file_42},
+    {"try.css", page_file_43, sizeof page_file_43},
 };
 
 const embedded_file *embedded_page_file_at(size_t index) {

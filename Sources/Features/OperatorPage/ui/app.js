@@ -49,8 +49,13 @@ async function route() {
   const [name, ...rest] = path.split('/').map(decodeURIComponent)
   const screen = screens[name] ?? screens['']
   for (const link of document.querySelectorAll('nav a')) {
-    if (link.getAttribute('href') === `#/${screen.under ?? name}`) link.setAttribute('aria-current', 'page')
-    else link.removeAttribute('aria-current')
+    if (link.getAttribute('href') === `#/${screen.under ?? name}`) {
+      link.setAttribute('aria-current', 'page')
+      // On a phone, the bar may be wider than the screen.
+      link.scrollIntoView({ inline: 'center', block: 'nearest' })
+    } else {
+      link.removeAttribute('aria-current')
+    }
   }
   const view = frame(t(titleOf(name in screens ? name : '')))
   view.heading.focus()

@@ -43,15 +43,15 @@ export const people = count => t(count === 1 ? 'user.count' : 'users.count', { c
 export const number = value => value === null || value === undefined ? '–' : digits.format(value)
 export const percent = value => shortPercent.format(value)
 
-/** A time as the operators' clocks show it: `short` has no seconds, and no year that is the present one. */
+/** A time as the operators' clocks show it: `short` for tables, without the day of the week and the present year; `exact` with seconds. */
 export function time(text, style = 'medium') {
   if (!text) return '–'
   const date = new Date(text)
   const isShort = style === 'short'
   const isThisYear = date.getFullYear() === new Date().getFullYear()
   return new Intl.DateTimeFormat(language, {
-    year: isShort && isThisYear ? undefined : 'numeric', month: 'short', day: 'numeric', weekday: 'short', hour: 'numeric',
-    minute: '2-digit', second: isShort ? undefined : '2-digit', timeZone: zone
+    year: isShort && isThisYear ? undefined : 'numeric', month: 'short', day: 'numeric', weekday: isShort ? undefined : 'short',
+    hour: '2-digit', minute: '2-digit', second: style === 'exact' ? '2-digit' : undefined, hourCycle: 'h23', timeZone: zone
   }).format(date)
 }
 
@@ -76,5 +76,7 @@ export function duration(seconds) {
 export function problemText(error) {
   const key = `problem.${error.type}`
   const own = hasText(key) ? t(key, { wait: number(error.wait) }) : ''
-  return [own, language === 'en' && own ? '' : error.message].filter(Boolean).join(' ')
+  // The server's sentence says no more.
+  const isWhole = own && (language === 'en' || error.type === 'not-found')
+  return [own, isWhole ? '' : error.message].filter(Boolean).join(' ')
 }

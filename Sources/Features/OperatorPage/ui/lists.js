@@ -8,9 +8,9 @@ import { zonedTime } from './times.js'
 
 /** Links to the parts of a screen. */
 export const tabs = (screen, names, current) => names.length > 1 && el('div', {
-  class: 'actions', role: 'navigation', 'aria-label': t(screen)
+  class: 'tabs', role: 'navigation', 'aria-label': t(screen)
 }, names.map((name, index) => el('a', {
-    class: 'button', href: index === 0 ? `#/${screen}` : `#/${screen}/${name}`, 'aria-current': name === current && 'page'
+    href: index === 0 ? `#/${screen}` : `#/${screen}/${name}`, 'aria-current': name === current && 'page'
   }, t(`${screen}.${name}`))))
 
 const isTime = name => name.endsWith('since') || name.endsWith('until')
@@ -29,7 +29,8 @@ export function filters(address, query, names, lists = {}) {
   // On a phone, the list comes first.
   const isOpen = innerWidth > 767 || names.some(name => query.get(name))
   return el('details', { open: isOpen }, el('summary', {}, t('filters')), el('form', { class: 'filters', onsubmit: submit, role: 'search' },
-    names.map(name => el('label', {}, t(`filter.${name}`), control(name))), el('button', {}, t('search'))))
+    names.map(name => el('label', {}, t(`filter.${name}`), control(name))), el('button', {}, t('search')),
+    names.some(name => query.get(name)) && el('a', { href: `#/${address}` }, t('filters.clear'))))
 }
 
 /** The parameters of a request that the address gives, with its times as the API takes them. */

@@ -53,7 +53,8 @@ enum ShownStatus {
         let endpoints = (status["webhook_endpoints"]?.array ?? []).map { $0["state"]?.string }
         let halted = ["pushes", "messages"].map { status[$0]?["states"]?["halted"]?.integer ?? 0 }
         return status["sender"]?["state"] == "running" && status["database"]?["up"] == true && halted == [0, 0]
-            && !["failing", "unreachable", "refusing", "intercepted"].contains(kakao) && !journal.contains(false) && rejected == 0
+            && !["failing", "unreachable", "refusing", "intercepted"].contains(kakao) && !journal.contains(false)
+            && rejected == 0
             && endpoints.allSatisfy { $0 == "delivering" }
     }
 

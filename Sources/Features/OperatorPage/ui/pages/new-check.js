@@ -34,15 +34,15 @@ export function findings(found, body, sender, session) {
       reason(users.excluded, 'new.excluded'),
       reason(users.without_consent, 'new.without-consent'),
       found.waits_for.length > 0 && [t('new.waits-for'), t('new.waits-for.text', { count: number(found.waits_for.length) })],
-      [t('new.begin'), begin ? [when(begin, 'short'), ' ', found.waits_until && soft(t('new.hours'))]
+      [t('new.begin'), begin ? [when(begin), ' ', found.waits_until && soft(t('new.hours'))]
         : t(needsApproval ? 'new.begin.approval' : 'new.when.now')],
       seconds !== null && [t('new.duration'), [t('new.about', { time: duration(Math.max(1, seconds)) }),
         ...end && seconds >= 60 ? [' ', soft(t('new.end')), ' ', when(end, 'short')] : []]],
-      [t('new.requests'), [t('new.requests.count', { count: number(found.requests) }), ' ', soft(t('new.requests.share', {
+      [t('new.requests'), [t('new.requests.count', { count: number(found.requests) }), ' · ', soft(t('new.requests.share', {
         share: quota.share > 0 && quota.share < 0.0001 ? t('new.least') : percent(quota.share),
         used: percent(quota.calls > 0 ? quota.used / quota.calls : 0)
       }))]],
-      !body.to_testers && [t('tested'), found.last_tested_at ? when(found.last_tested_at, 'short') : states('tested.never', 'warn')],
+      !body.to_testers && found.last_tested_at && [t('tested'), when(found.last_tested_at, 'short')],
       [t('new.approval'), t(needsApproval ? 'new.approval.needed' : 'new.approval.none', { name: session.name })]
     ]),
     isUntested && el('p', { class: 'notice small' }, t('new.untested')),

@@ -65,6 +65,7 @@ export function showForm(screen) {
     for (const slot of node.querySelectorAll('[data-field]:not([data-field$=_at])')) fillSlot(slot, '')
     fillSlot(problem, '')
     fill(result)
+    checkButton.className = 'main'
     drawTest()
   }
 
@@ -133,6 +134,9 @@ export function showForm(screen) {
         el('div', { class: 'actions' }, test, !isTest && canSend && el('button', {
           type: 'button', class: isTested ? 'main' : '', onclick: () => send(body, found)
         }, t(found.needs_approval ? 'new.ask' : 'new.send'))))
+      checkButton.className = ''
+      clearTimeout(timer)
+      draw()
       result.scrollIntoView({ block: 'nearest' })
     })
   }
@@ -223,7 +227,7 @@ export function showForm(screen) {
     const sent = await ask({
       title: t(found.needs_approval ? 'new.ask.title' : 'new.send.title', { name: draft.name.trim() || found.first_words }),
       text: [t('new.send.text', { users: people(users), app: found.app.name ?? found.app.id ?? '' }),
-        begin && t('new.send.begin', { time: time(begin, 'short') }),
+        begin && t('new.send.begin', { time: time(begin) }),
         found.needs_approval && t('new.approval.needed', { name: session.name })
       ].filter(Boolean).join(' '),
       action: t(found.needs_approval ? 'new.ask.action' : 'new.send.action'),

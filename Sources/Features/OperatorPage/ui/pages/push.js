@@ -62,12 +62,15 @@ export async function show({ main, head, heading, path: [id], session, signal })
     fill(state, isRejected(push) ? states('state.rejected', '') : pushState(push.state))
     const possible = actionsOf(push)
     redraw(buttons, possible, () => [possible.map(name => el('button', {
-      type: 'button', class: name === 'cancel' || name === 'reject' ? 'danger' : name === 'approve' ? 'main' : '',
+      type: 'button', class: name === 'reject' ? 'danger' : name === 'approve' ? 'main' : '',
       onclick: () => act(name, last)
     }, t(`action.${name}`))), session.allows('send') && el('a', { class: 'button', href: `#/new?copy=${push.id}` }, t('action.copy'))].flat())
     // What is none for most pushes is shown only if there is some.
     const counts = ['sent', 'failed', 'uncertain', 'skipped', 'may_repeat'].filter((name, index) => index < 2 || push.users[name] > 0)
     fill(next, nextStep(push, remedy, session))
+    // Before the first batch there is nothing to count.
+    const isBegun = push.started_at !== null
+    live.hidden = !isBegun
     fill(live, progress(push), terms('facts', [[t('users'), number(usersOf(push)), t('users.hint')],
       ...counts.map(name => {
         const key = name.replace('_', '-')
@@ -76,6 +79,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
     const { users, batches, ...rest } = push
     redraw(details, [rest, remedy], () => [el('h2', {}, t('details')), terms('list', [
       [t('new.to'), recipients(push)],
+      !isBegun && [t('users'), number(usersOf(push)), t('users.hint')],
       [t('kind'), t(`kind.${push.kind ?? 'none'}`)],
       [t('created-by'), push.created_by ?? '–'],
       [t('created'), when(push.created_at)],
@@ -123,7 +127,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
     await ask({
       title: t(`action.${name}.title`, { name: pushName(push) }),
       text: t(name === 'approve' && Date.parse(push.send_at) > Date.now() ? 'action.approve.later' : `action.${name}.text`,
-        { users, app, time: time(push.send_at, 'short') }),
+        { users, app, time: time(push.send_at) }),
       action: t(`action.${name}.do`), done: t(`action.${name}.done`), isDanger: name === 'cancel' || name === 'reject', fields: [...reason, ...again],
       act: async ([words]) => {
         draw({ ...first, ...await post(`${url}/${name}`, body(words)) })
@@ -155,7 +159,7 @@ function nextStep(push, remedy, session) {
   if (push.awaits_approval) {
     const isOwn = author === session.name
     return el('div', { class: 'notice stack tight' }, el('p', {}, t(isOwn ? 'next.approval.own' : 'next.approval', { name: author ?? '–' })),
-      push.approve_before && el('p', {}, t('next.approval.until', { time: time(push.approve_before, 'short') })),
+      push.approve_before && el('p', {}, t('next.approval.until', { time: time(push.approve_before) })),
       isOwn && copyable(location.href.split('?')[0]))
   }
   if (isRejected(push)) return el('p', { class: 'notice' }, t('next.rejected', { name: push.stopped_by ?? '–' }), ' ', reason.replace(rejection, ''))
@@ -169,8 +173,8 @@ function nextStep(push, remedy, session) {
 function message(push) {
   return el('section', { class: 'card' },
     el('h2', {}, t('message')),
-    (push.phones ?? []).map(phone),
     push.warnings.map(warning),
+    el('div', { class: 'phones' }, (push.phones ?? []).map(phone)),
     el('details', {}, el('summary', {}, 'JSON'), el('pre', { class: 'mono' }, JSON.stringify(push.message ?? {}, null, 2))))
 }
 

@@ -18,12 +18,13 @@ export async function show({ main, query, signal }) {
   }), list)
   const values = await parameters(query, names, signal)
   const page = await get('/v1/pushes', { ...values, cursor: query.get('cursor'), limit: 50 }, { signal })
-  if (page.items.length === 0) return fill(list, empty(t(query.size > 0 ? 'pushes.none.filtered' : 'pushes.none')))
+  if (page.items.length === 0) return fill(list, query.size > 0
+    ? empty(t('pushes.none.filtered'), el('a', { class: 'button', href: '#/pushes' }, t('filters.clear'))) : empty(t('pushes.none')))
   fill(list, table(t('pushes'),
     [t('name'), t('state'), t('created-by'), counted('users'), counted('sent'), counted('failed'), counted('uncertain'), t('created')],
     page.items.map(push => [
       { wide: [el('a', { href: `#/push/${push.id}` }, pushName(push)), push.to_testers && [' ', el('span', { class: 'tag' }, t('test'))],
-        push.name && el('p', { class: 'soft small' }, push.first_words)].flat() },
+        push.name && el('p', { class: 'soft small line-1' }, push.first_words)].flat() },
       [pushState(push.state), push.state === 'scheduled' && el('p', { class: 'soft small' }, when(push.send_at, 'short'))],
       push.created_by ?? '–', count(usersOf(push)), count(push.users.sent), count(push.users.failed), count(push.users.uncertain),
       when(push.created_at, 'short')

@@ -30,18 +30,18 @@ export async function keys({ main, head, query, session, signal }) {
     const page = await get('/v1/keys', { limit: 50, cursor: query.get('cursor') }, { signal })
     if (page.items.length === 0) return fill(list, empty(t('keys.none')))
     fill(list, table(t('records.keys'),
-      ['name', 'state', 'action', 'scopes', 'by', 'created', 'used', 'end'].map(name => t(`keys.${name}`)),
+      ['name', 'state', 'scopes', 'by', 'created', 'used', 'end', 'action'].map(name => t(`keys.${name}`)),
       page.items.map(key => [
         {
           wide: el('span', {}, el('a', { href: `#/records?${new URLSearchParams({ key_id: key.id })}` }, key.name),
             key.id === session.key_id && ` · ${t('keys.yours')}`)
         },
         state(key),
-        key.revoked_at ? '–' : el('button', { type: 'button', class: 'danger', onclick: () => revoke(key) }, t('keys.revoke.open')),
         { wide: el('span', { class: 'mono' }, key.scopes.join(' ')) }, key.created_by ?? '–',
         when(key.created_at, 'short'),
         key.last_used_at ? when(key.last_used_at, 'short') : t('keys.unused'),
-        key.expires_at ? when(key.expires_at, 'short') : t('keys.endless')
+        key.expires_at ? when(key.expires_at, 'short') : t('keys.endless'),
+        key.revoked_at ? '–' : el('button', { type: 'button', class: 'danger', onclick: () => revoke(key) }, t('keys.revoke.open'))
       ])), nextPage('records/keys', query, page.next))
   }
 

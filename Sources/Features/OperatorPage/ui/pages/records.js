@@ -14,7 +14,7 @@ const names = ['operation', 'key_id', 'user_id', 'since', 'until']
 const operations = [
   'cancelPush', 'pausePush', 'resumePush', 'retryPush', 'approvePush', 'rejectPush', 'exportPushUsers', 'getPushUser', 'putAudience',
   'deleteAudience', 'stopSender', 'startSender', 'createKey', 'deleteKey', 'createSession', 'deleteSession', 'deleteOneSession',
-  'listDevicesOfUser', 'listPushesOfUser', 'reconcileUser', 'deleteUser', 'importDevices', 'exportDevices', 'createShare',
+  'listDevicesOfUser', 'listPushesOfUser', 'listMessages', 'listEvents', 'getAccount', 'reconcileUser', 'deleteUser', 'importDevices', 'exportDevices', 'createShare',
   'reportConversion', 'exportLinkCallbacks', 'exportAuditRecords'
 ]
 
@@ -43,7 +43,7 @@ async function log({ main, head, query, signal }) {
   if (page.items.length === 0) return fill(list, empty(t('records.none')))
   fill(list, table(t('records.log'), ['time', 'actor', 'address', 'operation', 'object', 'reason'].map(name => t(`records.${name}`)),
     page.items.map(record => [
-      when(record.at, 'medium'),
+      when(record.at, 'short'),
       record.actor.key_id
         ? el('a', { href: `#/records?${new URLSearchParams({ key_id: record.actor.key_id })}` }, record.actor.name) : record.actor.name,
       record.address ?? t('records.command'), operation(record.operation), { wide: subject(record) }, { wide: record.reason ?? '–' }
@@ -70,7 +70,7 @@ async function sessions({ main, signal }) {
   }).then(done => done && dispatchEvent(new Event('hashchange')))
   main.append(el('section', { class: 'stack' }, el('h2', {}, t('records.sessions')), el('p', { class: 'soft' }, t('sessions.text')),
     table(t('records.sessions'), ['started', 'ends', 'address', 'action'].map(name => t(`sessions.${name}`)), items.map(item => [
-      when(item.started_at), when(item.ends_at), item.address,
+      when(item.started_at, 'short'), when(item.ends_at, 'short'), item.address,
       item.id === own.session.id
         ? states('sessions.current', 'good')
         : el('button', { type: 'button', class: 'danger', onclick: () => end(item.id) }, t('sessions.end.open'))

@@ -12,12 +12,12 @@ const types = ['feed', 'text', 'list', 'commerce', 'location', 'calendar']
 function example(type) {
   const link = { web_url: 'https://example.com', mobile_web_url: 'https://example.com' }
   const content = {
-    title: t('try.cake.title'), description: t('try.cake.text'), image_url: 'https://example.com/cake.png', link
+    title: t('cake.title'), description: t('cake.text'), image_url: 'https://example.com/cake.png', link
   }
   const parts = {
-    feed: { content, buttons: [{ title: t('try.cake.button'), link }] },
-    text: { text: t('try.cake.text'), link },
-    list: { header_title: t('try.cake.title'), header_link: link, contents: [content, content] },
+    feed: { content, buttons: [{ title: t('cake.button'), link }] },
+    text: { text: t('cake.text'), link },
+    list: { header_title: t('cake.title'), header_link: link, contents: [content, content] },
     commerce: { content, commerce: { regular_price: 20000, discount_price: 18000, discount_rate: 10 } },
     location: { content, address: t('template.address') },
     calendar: { content, id_type: 'event', id: 'event-id' }

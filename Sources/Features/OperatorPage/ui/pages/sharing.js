@@ -69,7 +69,7 @@ async function callbacks({ main, head, query, signal }) {
     ['sharing.received', 'sharing.signature', 'sharing.chat_type', 'filter.template_id', 'sharing.args', 'sharing.share']
     .map(key => t(key)),
     page.items.map(item => [
-      when(item.received_at), signature(item), item.chat_type ?? '–', item.template_id === null ? '–' : String(item.template_id),
+      when(item.received_at, 'short'), signature(item), item.chat_type ?? '–', item.template_id === null ? '–' : String(item.template_id),
       { wide: item.malformed ? el('span', { class: 'mono' }, item.raw) : pairs(item.args) },
       item.share_id ? el('a', { class: 'mono', href: `#/sharing/callbacks?share=${item.share_id}` }, item.share_id) : '–'
     ])), nextPage('sharing/callbacks', query, page.next))

@@ -14,8 +14,8 @@ const address = { web_url: 'https://example.com/cakes/1', mobile_web_url: 'https
 
 const message = () => ({
   object_type: 'feed',
-  content: { title: t('try.cake.title'), description: t('try.cake.text'), image_url: 'https://example.com/cake.png', link: address },
-  buttons: [{ title: t('try.cake.button'), link: address }]
+  content: { title: t('cake.title'), description: t('cake.text'), image_url: 'https://example.com/cake.png', link: address },
+  buttons: [{ title: t('cake.button'), link: address }]
 })
 
 /** A message as KakaoTalk shows it, in a room. */

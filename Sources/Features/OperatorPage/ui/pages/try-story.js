@@ -22,7 +22,7 @@ export function story(list, key, at) {
   list.querySelector('.empty')?.remove()
   if (!at) for (const older of list.children) older.removeAttribute('open')
   list.prepend(el('details', { class: 'card story', open: true },
-    el('summary', {}, el('h3', {}, t(key)), ' ', el('span', { class: 'soft small' }, when(at ?? new Date().toISOString()))),
+    el('summary', {}, el('h3', {}, t(key)), ' ', el('span', { class: 'soft small' }, when(at ?? new Date().toISOString(), 'exact'))),
     steps, waiting))
   while (list.children.length > maxStories) list.lastChild?.remove()
   // The steps of a push take a few milliseconds: they are drawn one after the other, so that they can be followed.

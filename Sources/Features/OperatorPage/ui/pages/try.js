@@ -15,9 +15,17 @@ import { down, endInTime, readFaults, readLastPush, refuse, troubleOf, well } fr
 
 const parts = { push: { register, send }, talk: { share, friend }, trouble: { refuse, down, well } }
 
+/** Loads what only this screen looks like, once. */
+function loadStyle() {
+  if (document.querySelector('#try-style')) return
+  return new Promise(resolve => document.head.append(el('link', {
+    id: 'try-style', rel: 'stylesheet', href: new URL('../try.css', import.meta.url), onload: resolve, onerror: resolve
+  })))
+}
+
 /** The whole story with the sandbox. */
 export async function show({ main, signal }) {
-  await loadTexts('try.')
+  await Promise.all([loadTexts('try.'), loadStyle()])
   const buttons = {}
   const list = el('div', { class: 'stack' }, empty(t('try.empty')))
   const lanes = Object.fromEntries(['phone', 'server', 'kakao'].map(name => [name, el('div')]))

@@ -43,7 +43,7 @@ export function more(id, session, signal) {
         { number: number(item.receivers.sent) }, { number: number(item.receivers.failed) }
       ]))),
     allowsAny('read') && loaded('events', '/v1/events', { user_id: id, limit: 20 }, signal, ({ items }) =>
-      table(t('events'), [t('records.time'), t('kind')], items.map(item => [when(item.received_at), item.type])))
+      table(t('events'), [t('records.time'), t('kind')], items.map(item => [when(item.received_at, 'short'), item.type])))
   ].filter(Boolean)
 }
 
