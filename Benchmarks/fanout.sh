@@ -55,12 +55,15 @@ watched() {
     time=$(date --utc --date '3 seconds' +%FT%TZ)
     id=$(post '{"everyone":true}' ",\"send_at\":\"$time\"")
     {
-        yes "$url/v1/pushes/$id/events" | head -n "$1"
-        yes "$url/v1/status" | head -n $(($1 / 5))
+        seq "$1" | sed "s|.*|$url/v1/pushes/$id/events|"
+        seq $(($1 / 5)) | sed "s|.*|$url/v1/status|"
     } | sed "s|.*|url = &\noutput = /dev/null|" >"$work/pages"
-    [ "$1" = 0 ] || api --no-buffer --parallel --parallel-immediate --parallel-max 100 --config "$work/pages" 2>/dev/null &
+    if [ "$1" -gt 0 ]; then
+        api --no-buffer --parallel --parallel-immediate --parallel-max 100 --config "$work/pages" 2>/dev/null &
+        local reader=$!
+    fi
     wait_done 300 "$id"
-    wait "$!" || fail "the pages could not follow the push"
+    [ "$1" = 0 ] || wait "$reader" || fail "the pages could not follow the push"
     sql --command "SELECT ((next_number - 1) / extract(epoch FROM finished_at - '$time'))::integer FROM pushes WHERE id = '$id'" \
         >>"$work/watched-$1.series"
 }

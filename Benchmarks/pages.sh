@@ -10,8 +10,6 @@ start_push_server
 id=$(curl -sSf "$SERVER_URL/v1/pushes" --header "Authorization: Bearer $OPERATOR_KEY" --header 'Content-Type: application/json' \
     --data '{"audience":{"uuids":[1]},"send_at":"2099-01-01T00:00:00Z","message":{"for_gcm":{"custom_field":{"text":"Hello"}}}}' |
     grep -o '"id":"[^"]*"' | head -n 1 | cut -d'"' -f4)
-start_server serve LOG_LEVEL=info KAKAO_API_URL="$SANDBOX_URL" KAKAO_CA_CERTIFICATE_FILE="$SANDBOX_CERTIFICATE"
-wait_ready serve
 memory() { awk '/^VmRSS/ {print $2}' "/proc/${processes[serve]}/status"; }
 
 # measure NAME: adds the memory in KiB and the processor time of so many seconds, as a share of a core, to a series.
@@ -24,7 +22,11 @@ measure() {
 }
 
 for round in $(seq "$rounds"); do
+    # A new server, since memory that was used once is kept.
+    start_server serve LOG_LEVEL=info KAKAO_API_URL="$SANDBOX_URL" KAKAO_CA_CERTIFICATE_FILE="$SANDBOX_CERTIFICATE"
+    wait_ready serve
     measure closed
+    : >"$work/pages.log"
     python3 Benchmarks/pages.py "$(url serve)" "$pages" "$id" >"$work/pages.log" 2>&1 &
     client=$!
     until grep -q open "$work/pages.log"; do
@@ -36,7 +38,7 @@ for round in $(seq "$rounds"); do
     kill -TERM "$client"
     wait "$client" || fail "requests of pages failed: $(tail -n 3 "$work/pages.log")"
     echo "round $round: closed $(last closed 1) KiB and $(last closed 2) % of a core, $pages pages open $(last open 1) KiB and $(last open 2) %"
-    sleep 2
+    stop serve
 done
 cat <<TEXT
 
