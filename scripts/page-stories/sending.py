@@ -95,7 +95,7 @@ def send_once(world):
             return route.abort() if len(bodies) == 1 else route.fulfill(json=bodies[-1])
 
         kim.page.route("**/v1/pushes", lose)
-        kim.provoked = ("ERR",)
+        kim.provoked = ("ERR_FAILED",)
         kim.press("new.send")
         dialog = kim.page.locator("dialog[open]")
         dialog.get_by_role("button", name=kim.t("new.send.action"), exact=True).click()
@@ -138,6 +138,13 @@ def reject_with_reason(world):
         kim.open(f"push/{push}")
         kim.sees(reason, kim.main)
         assert show(push)["stopped_by"] == "lee", show(push)
+    with world.operator("admin", language="en") as admin:
+        admin.open(f"push/{push}")
+        admin.main.get_by_role("link", name=admin.t("records.log"), exact=True).click()
+        admin.sees(admin.t("audit.rejectPush"), admin.main.locator("tbody"))
+        admin.settle()
+        rows = admin.main.locator("tbody tr")
+        assert rows.count() == rows.filter(has_text=push).count(), rows.all_inner_texts()
 
 
 def approve_own(world):

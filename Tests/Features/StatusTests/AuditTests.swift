@@ -429,7 +429,8 @@ import Testing
 
             for (query, count) in [
                 (["user_id": "5"], 1), (["user_id": "6"], 0), (["operation": "stopSender"], 1),
-                (["key_id": key.id.lowercased], 3), (["key_id": UUID.zero.lowercased], 0),
+                (["object": key.id.lowercased], 1), (["object": "other"], 0), (["key_id": key.id.lowercased], 3),
+                (["key_id": UUID.zero.lowercased], 0),
                 (["since": "2100-01-01T00:00:00Z"], 0), (["until": "2100-01-01T00:00:00Z"], 4),
                 (["until": "2001-01-01T00:00:00Z"], 0),
             ] as [(KeyValuePairs<String, String>, Int)] {

@@ -92,12 +92,13 @@ export function showForm(screen) {
     if (signal.aborted) return
     const name = (error.field ?? '').split(/[.[]/)[0]
     const slot = name ? node.querySelector(`[data-field="${name}"]`) : null
-    const words = error.type === 'not-configured' ? t('new.testers.none')
-      : lacksMark && name === 'message' ? t('warning.mark-missing') : problemText(error)
+    const isOfMark = lacksMark && name === 'message'
+    const words = error.type === 'not-configured' ? t('new.testers.none') : isOfMark ? t('warning.mark-missing') : problemText(error)
     fillSlot(slot ?? problem, words)
     if (!slot) return
     slot.closest('details')?.setAttribute('open', '')
-    const inputs = lacksMark ? [] : [...slot.parentElement.querySelectorAll('textarea, select, input:not([type=radio])')]
+    // No field of the message corrects it.
+    const inputs = isOfMark ? [] : [...slot.parentElement.querySelectorAll('textarea, select, input:not([type=radio])')]
     inputs.find(input => input.offsetParent)?.focus()
     slot.scrollIntoView({ block: 'nearest' })
   }

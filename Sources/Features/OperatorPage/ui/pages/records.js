@@ -8,14 +8,14 @@ import { empty, states, when } from '../parts.js'
 import { keys } from './records-keys.js'
 import { download, filters, nextPage, parameters, tabs } from '../lists.js'
 
-const names = ['operation', 'key_id', 'user_id', 'since', 'until']
+const names = ['operation', 'object', 'key_id', 'user_id', 'since', 'until']
 
 /** The operations that have words; the log has others too, by their names. */
 const operations = [
   'cancelPush', 'pausePush', 'resumePush', 'retryPush', 'approvePush', 'rejectPush', 'exportPushUsers', 'getPushUser', 'putAudience',
   'deleteAudience', 'stopSender', 'startSender', 'createKey', 'deleteKey', 'createSession', 'deleteSession', 'deleteOneSession',
-  'listDevicesOfUser', 'listPushesOfUser', 'listMessages', 'listEvents', 'getAccount', 'reconcileUser', 'deleteUser', 'importDevices', 'exportDevices', 'createShare',
-  'reportConversion', 'exportLinkCallbacks', 'exportAuditRecords'
+  'listDevicesOfUser', 'listPushesOfUser', 'listMessages', 'listEvents', 'getAccount', 'reconcileUser', 'deleteUser', 'importDevices',
+  'exportDevices', 'createShare', 'reportConversion', 'exportLinkCallbacks', 'exportAuditRecords'
 ]
 
 /** Records and keys. Without the scope `admin`, only one's own sessions. */
