@@ -52,7 +52,7 @@ class Records:
             operator.in_flight.add(request)
 
     def message(self, operator, text):
-        status = re.search(r"the server responded with a status of (\d+)|net::(ERR)_", text)
+        status = re.search(r"the server responded with a status of (\d+)|net::(ERR_\w+)", text)
         if not status or (int(status[1]) if status[1] else status[2]) not in operator.provoked:
             self.messages.append(text)
 

@@ -11,8 +11,8 @@ from browser import Operator
 from data import World, end_faults, operator
 
 checks = [
-    *sending.checks, *serving.checks, *trouble.checks, *untrusted.checks, *keyboard.checks, *words.checks, *looks.checks, *quiet.checks, *trouble.last_checks,
-    *quiet.last_checks
+    *sending.checks, *serving.checks, *trouble.checks, *untrusted.checks, *keyboard.checks, *words.checks, *looks.checks, *quiet.checks,
+    *trouble.last_checks, *quiet.last_checks
 ]
 
 

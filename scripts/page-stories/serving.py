@@ -13,6 +13,9 @@ tabs = """
     window.hideTab = value => { isHidden = value; document.dispatchEvent(new Event('visibilitychange')) }
 """
 
+# What a browser logs of an event stream and of requests while their server is away.
+lost = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE_CHUNKED_ENCODING")
+
 
 class Server:
     """A further server on the same database, which can be restarted at its address."""
@@ -59,7 +62,7 @@ def restarted(world):
     try:
         push = send("Watched", list(world.list), users_per_second=60, key=world.keys["kim"])
         operator(f"/v1/pushes/{push}/approve", "{}", headers={"Authorization": "Bearer " + world.keys["lee"]})
-        with Operator(world.browser, world.keys["kim"], language="ko", server=server.url, provoked=("ERR",)) as kim:
+        with Operator(world.browser, world.keys["kim"], language="ko", server=server.url, provoked=lost) as kim:
             kim.open(f"push/{push}")
             kim.sees_state("sending")
             server.restart()
