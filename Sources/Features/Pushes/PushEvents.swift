@@ -20,8 +20,8 @@ final class PushEvents: Service {
     private static let quietTurns = 15
     /// The age, in milliseconds, until which a state that was read for another stream is used: a little less than the interval.
     private static let freshness: UInt64 = 900
-    /// The time in milliseconds after which a state is forgotten that nobody has asked for.
-    private static let retention: UInt64 = 10_000
+    /// The number of pushes whose latest state is kept.
+    private static let maximumStates = 1000
 
     /// A state of a push, as a stream sends it.
     private struct State: Sendable {
@@ -38,7 +38,7 @@ final class PushEvents: Service {
     }
 
     private let isClosing = Locked(false)
-    private let states = Locked<[UUID: State]>([:])
+    private let states = Locked(LRUCache<UUID, State>(limit: maximumStates))
     /// Reads of pushes, which streams share. As many as there may be streams.
     private let reads = SingleFlight<UUID, Result<State?, any Error>>(limit: .max)
 
@@ -85,15 +85,15 @@ final class PushEvents: Service {
         }
     }
 
-    /// Returns a state that is not older than what a stream has sent: the one that was read for another stream if it is fresh, otherwise
-    /// what is read now.
+    /// Returns a state that is at least as recent as the one that a stream has sent: the state that was just read for another stream, or else
+    /// a new one.
     private func next(
         _ id: UUID,
         after shown: State,
         on loop: EventLoop,
         _ reading: @escaping @Sendable () async throws -> PushSummary?
     ) async throws -> State? {
-        if let known = states.withLock({ $0[id] }), known.readAt > shown.readAt,
+        if let known = states.withLock({ $0.value(id) }), known.readAt > shown.readAt,
             EventLoop.milliseconds() < known.readAt + Self.freshness
         {
             return known
@@ -102,10 +102,7 @@ final class PushEvents: Service {
             let now = EventLoop.milliseconds()
             do {
                 let state = try await reading().map { State($0, readAt: now) }
-                states.withLock { states in
-                    states[id] = state
-                    states = states.filter { now < $0.value.readAt + Self.retention }
-                }
+                if let state { states.withLock { $0.set(state, for: id) } }
                 return .success(state)
             } catch {
                 return .failure(error)

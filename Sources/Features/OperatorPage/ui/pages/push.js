@@ -138,11 +138,14 @@ export async function show({ main, head, heading, path: [id], session, signal })
   }
 }
 
+/** What each part shows, as JSON. */
+const drawn = new WeakMap()
+
 /** Draws a part again only if what it shows has changed: a click or a selection in it is not lost with each event. */
 function redraw(part, shown, draw) {
-  const key = JSON.stringify(shown)
-  if (part.dataset.shown === key) return
-  part.dataset.shown = key
+  const json = JSON.stringify(shown)
+  if (drawn.get(part) === json) return
+  drawn.set(part, json)
   fill(part, ...draw())
 }
 

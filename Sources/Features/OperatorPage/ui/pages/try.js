@@ -3,7 +3,7 @@
 
 import { get } from '../api.js'
 import { copyable } from '../copyable.js'
-import { el, fill, terms } from '../dom.js'
+import { byID, el, fill, terms } from '../dom.js'
 import { loadTexts, number, problemText, t, time } from '../format.js'
 import { acted } from '../live.js'
 import { onStatus } from '../banner.js'
@@ -15,9 +15,9 @@ import { down, endInTime, readFaults, readLastPush, refuse, troubleOf, well } fr
 
 const parts = { push: { register, send }, talk: { share, friend }, trouble: { refuse, down, well } }
 
-/** Loads what only this screen looks like, once. */
+/** Loads the style sheet of this screen, once. */
 function loadStyle() {
-  if (document.querySelector('#try-style')) return
+  if (byID('try-style')) return
   return new Promise(resolve => document.head.append(el('link', {
     id: 'try-style', rel: 'stylesheet', href: new URL('../try.css', import.meta.url), onload: resolve, onerror: resolve
   })))
