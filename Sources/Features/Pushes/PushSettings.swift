@@ -43,7 +43,7 @@ package struct PushSettings: SettingsGroup {
             optional: .integer(0...1_000_000_000),
             example: "100000",
             reloadable: true,
-            "the number of users above which a push waits for its [approval](delivery.md#approval) with another key; 0 for every push that would reach somebody"
+            "the number of users above which a push waits for its [approval](delivery.md#approval) with another key; with 0, every push to at least one user waits"
         ),
         Setting(
             "pushes.testers",

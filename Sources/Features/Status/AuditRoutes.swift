@@ -35,7 +35,7 @@ struct AuditRoutes: RouteCollection {
     private static let object = Field.optional(
         "object",
         .text(1...200),
-        "Only about this object, other than a user: the id of a push or a key, or the name of an audience."
+        "Only about this object: the id of a push or a key, or the name of an audience."
     )
     private static let userID = Field.optional("user_id", .userID, "Only about this user.")
 

@@ -11,7 +11,7 @@ struct ListAuditRecords: PostgresStatement {
     /// The id of the operator key.
     var keyID: UUID?
     var operation: String?
-    /// What the operation was about, other than a user.
+    /// The object that the operation concerned: the id of a push or a key, or the name of an audience.
     var object: String?
     var userID: Int64?
     var since: Date?

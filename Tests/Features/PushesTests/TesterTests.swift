@@ -111,7 +111,7 @@ import Testing
             #expect(first?.string != nil)
             #expect(try await shown(gcm("tested")) == [first, first, first, first])
             #expect(try await shown(gcm("other")) == [.null, .null, .null, .null])
-            // Of a push that was sent, a later test says nothing.
+            // A test after a push was sent does not count for that push.
             let sent = try await service.api.create(["everyone": true], gcm("tested"))
             try await service.api.waitUntilDone(sent)
             let second = try await service.api.shown(try await Self.test(service, gcm("tested")))["started_at"]
