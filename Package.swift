@@ -230,7 +230,7 @@ let package = Package(
         target(
             "Features/Status",
             [
-                "Endpoints", "EventLoop", "HTTPServer", "Journal", "Postgres", "Runtime", "Schemas",
+                "Endpoints", "EventLoop", "HTTPServer", "Journal", "Locking", "Postgres", "Runtime", "Schemas",
                 "ServiceKit", "Settings", httpTypes, logging, serviceLifecycle,
             ]
         ),

@@ -2,7 +2,7 @@
 
 usage: pages.py URL COUNT PUSH
 
-Each page has one connection for its requests. Half of the pages show the overview, half a push with its event stream. Prints `open` once
+Each page has one connection for its requests, and ten pages share an address. Half of the pages show the overview, half a push with its event stream. Prints `open` once
 all are open, and runs until SIGTERM. Exits with 1 if a request failed.
 """
 import asyncio, json, os, random, signal, sys, urllib.parse, urllib.request
@@ -23,7 +23,9 @@ def sign_in():
 
 
 def request(path, cookie):
-    return f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\n\r\n".encode()
+    # As banner.js: a status of the last second suffices.
+    age = "Cache-Control: max-age=1\r\n" if path == "/v1/status" else ""
+    return f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nCookie: {cookie}\r\n{age}Sec-Fetch-Site: same-origin\r\n\r\n".encode()
 
 
 async def get(reader, writer, path, cookie):
@@ -41,9 +43,11 @@ async def get(reader, writer, path, cookie):
 
 
 async def page(number, cookie, opened):
-    connection = await asyncio.open_connection(host, port)
+    # The server bounds the connections of an address.
+    address = f"127.0.1.{number // 10 + 1}", 0
+    connection = await asyncio.open_connection(host, port, local_addr=address)
     if number % 2:
-        events, asks = await asyncio.open_connection(host, port)
+        events, asks = await asyncio.open_connection(host, port, local_addr=address)
         asks.write(request(f"/v1/pushes/{push}/events", cookie))
         head = await events.readuntil(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 200"):
@@ -57,7 +61,7 @@ async def page(number, cookie, opened):
                 await get(*connection, path, cookie)
             except (asyncio.IncompleteReadError, ConnectionError):
                 # The server closes connections that are idle, and a browser opens another one.
-                connection = await asyncio.open_connection(host, port)
+                connection = await asyncio.open_connection(host, port, local_addr=address)
                 await get(*connection, path, cookie)
         await asyncio.sleep(10)
 

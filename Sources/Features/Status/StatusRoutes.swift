@@ -3,6 +3,7 @@ import FoundationEssentials
 import HTTPServer
 import HTTPTypes
 import Journal
+import Locking
 import Postgres
 import Runtime
 import Schemas
@@ -21,7 +22,7 @@ struct StatusRoutes: RouteCollection {
             .get,
             path,
             .monitoring,
-            "Shows the state of the servers and of what they depend on.",
+            "Shows the state of the servers and of what they depend on. With `Cache-Control: max-age=1` the state may be a second old, which costs the server less.",
             answers: [.json(.ok, ServiceStatus.shape, "The state.")],
             handler: show
         )
@@ -29,6 +30,8 @@ struct StatusRoutes: RouteCollection {
 
     private let server: ServerContext
     private let shared: CachedQuery<SharedStatus>
+    /// The latest status and when it was begun to be read. Each open page asks for the status, again and again.
+    private let latest = Locked<(status: Response, readAt: ContinuousClock.Instant)?>(nil)
 
     init(server: ServerContext) {
         self.server = server
@@ -36,6 +39,16 @@ struct StatusRoutes: RouteCollection {
     }
 
     @Sendable private func show(_ call: Call) async throws -> Response {
+        let now = ContinuousClock.now
+        if call.request.acceptsAge(ofSeconds: 1), let latest = latest.withLock({ $0 }), now - latest.readAt < .seconds(1) {
+            return latest.status
+        }
+        let status = Response.json(ServiceStatus.shape.json(await status()))
+        latest.withLock { $0 = (status, now) }
+        return status
+    }
+
+    private func status() async -> ServiceStatus {
         async let position = server.senderControl.position()
         async let shared = shared.value()
         let report = await server.monitoring.report()
@@ -43,7 +56,7 @@ struct StatusRoutes: RouteCollection {
         async let messages = ShownWork(report.messages)
         var waiting = 0
         for pool in server.pools { waiting += await pool.statistics().waiting }
-        let status = ServiceStatus(
+        return ServiceStatus(
             sender: SenderStatus(server.availability, await position),
             backlog: report.backlog,
             pushes: await pushes,
@@ -63,7 +76,6 @@ struct StatusRoutes: RouteCollection {
             recentCalls: server.availability.recentCalls,
             shared: await shared
         )
-        return .json(ServiceStatus.shape.json(status))
     }
 }
 

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPClient
+import HTTPTypes
 import Identity
 import JSON
 import KakaoSandbox
@@ -128,6 +129,29 @@ import Testing
                 #expect(pushes?["states"]?[state] == 1, "\(String(describing: pushes))")
                 #expect(pushes?["attention"]?.array?.map { $0["state"] } == (state == "paused" ? ["paused"] : []))
             }
+        }
+    }
+
+    @Test("A status of the last second is given to those who accept it, and no older one")
+    func sharedForASecond() async throws {
+        try await withService { service in
+            let push = try await service.api.create(uuids([1]), gcm(), ["send_at": time(in: 3600)])
+            var page = service.api
+            page.headerFields[.cacheControl] = "max-age=1"
+            func isPaused(_ client: TestClient) async throws -> Bool {
+                try await client.get("/v1/status").json?["pushes"]?["states"]?["paused"] == 1
+            }
+            try await eventually("a status of the last second is given") {
+                _ = try await service.api.control(push, "pause")
+                _ = try await isPaused(service.api)
+                _ = try await service.api.control(push, "resume")
+                return try await isPaused(page)
+            }
+            #expect(try await !isPaused(service.api))
+            try await eventually("the status is read again") { try await !isPaused(page) }
+            page.headerFields[.cacheControl] = "no-cache, max-age=1"
+            _ = try await service.api.control(push, "pause")
+            #expect(try await isPaused(page))
         }
     }
 

@@ -25,8 +25,9 @@ export function banner(session) {
   shown = new AbortController()
   if (!session.allows('read')) return
   const { signal } = shown
-  const update = async () => {
-    last = await get('/v1/status', {}, { signal })
+  const update = async (isActed = true) => {
+    // The server reads the status once a second for all pages, but not for the one that has just changed it.
+    last = await get('/v1/status', {}, { signal, headers: isActed ? {} : { 'Cache-Control': 'max-age=1' } })
     draw(session, last, update)
     for (const listener of listeners) listener(last)
   }

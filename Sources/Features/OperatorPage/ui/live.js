@@ -1,13 +1,16 @@
 // Work that repeats while the page is visible.
 
-/** Runs `work` now and every `seconds` until the signal, but not in a hidden tab. A failure is passed to `failed`. */
+/**
+ * Runs `work` now and every `seconds` until the signal, but not in a hidden tab. It is given whether something was just done that
+ * changes what it shows. A failure is passed to `failed`.
+ */
 export function every(seconds, signal, work, failed = () => {}) {
   let timer
-  const run = async () => {
+  const run = async event => {
     clearTimeout(timer)
     if (document.hidden || signal.aborted) return
     try {
-      await work()
+      await work(event?.type === 'acted')
     } catch (error) {
       if (!signal.aborted) failed(error)
     }
