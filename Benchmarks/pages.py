@@ -56,13 +56,12 @@ async def page(number, cookie, opened):
     opened.append(number)
     await asyncio.sleep(random.random() * 10)
     while True:
-        for path in ["/v1/status", "/v1/pushes?state=sending&limit=5"][:2 - number % 2]:
-            try:
-                await get(*connection, path, cookie)
-            except (asyncio.IncompleteReadError, ConnectionError):
-                # The server closes connections that are idle, and a browser opens another one.
-                connection = await asyncio.open_connection(host, port, local_addr=address)
-                await get(*connection, path, cookie)
+        try:
+            await get(*connection, "/v1/status", cookie)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            # The server closes connections that are idle, and a browser opens another one.
+            connection = await asyncio.open_connection(host, port, local_addr=address)
+            await get(*connection, "/v1/status", cookie)
         await asyncio.sleep(10)
 
 

@@ -15,7 +15,10 @@ import ServiceLifecycle
 ///
 /// A push is read once a second for all of its streams, however many pages follow it.
 final class PushEvents: Service {
-    private static let interval = Duration.seconds(1)
+    /// The shortest time between two events of a stream, in milliseconds.
+    private static let interval: UInt64 = 950
+    /// Streams go on at multiples of this time, in milliseconds, so that thousands of them wake their loop twenty times a second.
+    private static let step: UInt64 = 50
     /// The number of seconds without an event after which a comment is sent.
     private static let quietTurns = 15
     /// The age, in milliseconds, until which a state that was read for another stream is used: a little less than the interval.
@@ -77,7 +80,8 @@ final class PushEvents: Service {
                     quietTurns = 0
                 }
                 guard !shown.isFinal, !isClosing.withLock({ $0 }) else { return }
-                try await loop.sleep(for: Self.interval)
+                let end = loop.now + Self.interval
+                try await loop.sleep(for: .milliseconds(end + Self.step - end % Self.step - loop.now))
                 quietTurns += 1
                 guard try await isAllowed() else { return }
                 state = try await next(id, after: shown, on: loop, read)

@@ -40,7 +40,9 @@ struct StatusRoutes: RouteCollection {
 
     @Sendable private func show(_ call: Call) async throws -> Response {
         let now = ContinuousClock.now
-        if call.request.acceptsAge(ofSeconds: 1), let latest = latest.withLock({ $0 }), now - latest.readAt < .seconds(1) {
+        if call.request.acceptsAge(ofSeconds: 1), let latest = latest.withLock({ $0 }),
+            now - latest.readAt < .seconds(1)
+        {
             return latest.status
         }
         let status = Response.json(ServiceStatus.shape.json(await status()))

@@ -1,7 +1,6 @@
 import { get } from '../api.js'
 import { el, fill, table, terms } from '../dom.js'
 import { onStatus } from '../banner.js'
-import { every } from '../live.js'
 import { duration, hasText, number, percent, t } from '../format.js'
 import { empty, progress, pushName, pushState, states, when } from '../parts.js'
 
@@ -14,18 +13,24 @@ export function show({ main, session, signal }) {
   const isOnCall = session.allows('operate')
   main.append(el('div', { class: 'columns' }, attention, running), health)
   if (!isOnCall) main.append(el('p', { class: 'soft' }, t('sender.stop.who')))
-  onStatus(signal, status => {
-    drawAttention(attention, status)
-    drawHealth(health, status, isOnCall)
-  })
-  return every(10, signal, async () => {
+  let isSending = false
+  const drawRunning = async () => {
     const { items } = await get('/v1/pushes', { state: 'sending', limit: 5 }, { signal })
-    fill(running, el('h2', {}, t('running')), items.length === 0 ? empty(t('running.none')) : items.map(push =>
+    isSending = items.length > 0
+    fill(running, el('h2', {}, t('running')), isSending ? items.map(push =>
       el('div', { class: 'stack' },
         el('div', { class: 'head' }, el('a', { href: `#/push/${push.id}` }, pushName(push)), pushState(push.state)),
         progress(push),
-        el('span', { class: 'soft small' }, t('running.count', { sent: number(push.users.sent), total: number(push.users.total) })))))
+        el('span', { class: 'soft small' }, t('running.count', { sent: number(push.users.sent), total: number(push.users.total) }))))
+      : empty(t('running.none')))
+  }
+  onStatus(signal, status => {
+    drawAttention(attention, status)
+    drawHealth(health, status, isOnCall)
+    // While nothing is sent, the status says so.
+    if (isSending || status.pushes?.states.sending > 0) drawRunning().catch(() => {})
   })
+  return drawRunning().catch(() => {})
 }
 
 function drawAttention(card, { pushes, messages }) {
