@@ -137,6 +137,8 @@ def reject_with_reason(world):
         kim.sees_state("rejected")
         kim.open(f"push/{push}")
         kim.sees(reason, kim.main)
+        kim.open("pushes")
+        kim.sees(kim.t("state.rejected"), kim.main.locator("tbody tr").first)
         assert show(push)["stopped_by"] == "lee", show(push)
     with world.operator("admin", language="en") as admin:
         admin.open(f"push/{push}")

@@ -4,7 +4,7 @@ import json
 from playwright.sync_api import expect
 
 from browser import Texts, records
-from data import create_key, largest_user, markup, post, send, share, wait_for_state
+from data import create_key, largest_user, markup, operator, post, send, share, wait_for_state
 
 # The name of a push is shown in lists, its texts on its own screen.
 name, title, text, value = (f"{markup}{part}" for part in ("name", "title", "text", "value"))
@@ -70,7 +70,7 @@ def bubble(admin):
 
 
 def large_id(world):
-    """A user id that JavaScript's numbers do not hold is found, sent to and linked to as it is."""
+    """A user id that JavaScript's numbers do not hold is found, sent to and linked to as it is, and its phone is removed."""
     push = wait_for_state(send("Largest", [int(largest_user)], key=world.keys["kim"]), "done")
     with world.operator("han", language="ko") as han:
         han.open("user", han.t("user"))
@@ -90,6 +90,15 @@ def large_id(world):
         expect(kim.field("new.users")).to_have_value(largest_user)
         kim.press("new.check")
         kim.sees(kim.t("user.count", count=1), kim.main)
+    devices = f"/v1/devices?user_id={largest_user}"
+    with world.operator("han", language="ko") as han:
+        han.open(f"user/{largest_user}")
+        han.press("device.remove.open")
+        assert json.loads(operator(devices))["items"], "removed before it was confirmed"
+        han.confirm("device.remove")
+        han.sees(han.t("device.remove.done", device=f"phone-{largest_user}"))
+        han.sees(han.t("devices.none"), han.main)
+        assert not json.loads(operator(devices))["items"], "not removed"
 
 
 checks = [

@@ -27,10 +27,10 @@ export function filters(address, query, names, lists = {}) {
     location.hash = `#/${address}?${new URLSearchParams(/** @type {any} */ (pairs))}`
   }
   // On a phone, the list comes first.
-  const isOpen = innerWidth > 767 || names.some(name => query.get(name))
-  return el('details', { open: isOpen }, el('summary', {}, t('filters')), el('form', { class: 'filters', onsubmit: submit, role: 'search' },
+  const set = names.filter(name => query.get(name)).length
+  return el('details', { open: innerWidth > 767 }, el('summary', {}, t('filters'), set > 0 && ` (${set})`), el('form', { class: 'filters', onsubmit: submit, role: 'search' },
     names.map(name => el('label', {}, t(`filter.${name}`), control(name))), el('button', {}, t('search')),
-    names.some(name => query.get(name)) && el('a', { href: `#/${address}` }, t('filters.clear'))))
+    set > 0 && el('a', { href: `#/${address}` }, t('filters.clear'))))
 }
 
 /** The parameters of a request that the address gives, with its times as the API takes them. */

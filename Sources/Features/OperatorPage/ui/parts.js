@@ -12,7 +12,11 @@ const levels = {
 /** A state: a dot and a word. */
 export const states = (key, level) => el('span', { class: `state ${level}` }, t(key))
 
-export const pushState = state => states(`state.${state}`, levels[state] ?? '')
+/** Whether an approver has rejected a push. The server says so before the reason. */
+export const rejection = /^Rejected(?:: |\.)/
+export const isRejected = ({ state, reason }) => state === 'canceled' && rejection.test(reason ?? '')
+
+export const pushState = push => isRejected(push) ? states('state.rejected', '') : states(`state.${push.state}`, levels[push.state] ?? '')
 
 /** Whether nothing more of a push is sent. */
 export const hasEnded = push => ['done', 'canceled', 'expired'].includes(push.state)

@@ -6,6 +6,7 @@ import Schemas
 struct PushUser: Sendable {
     let pushID: UUID
     let pushName: String?
+    let firstWords: String
     let createdAt: Date
     let pushState: PushState
     let batch: Int32
@@ -22,6 +23,7 @@ struct PushUser: Sendable {
         [
             .member("push_id", .uuid, "The push.", \.pushID),
             .nullable("name", .text, "The name of the push.", \.pushName),
+            .member("first_words", .text, "The beginning of what a phone shows.", \.firstWords),
             .member("created_at", .time, "When the push was created.", \.createdAt),
             .member("push_state", .pushState, "The state of the push.", \.pushState),
             .member("batch", Kind<Int32>.number, "The number of the batch that the user is in.", \.batch),

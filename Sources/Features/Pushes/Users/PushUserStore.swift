@@ -95,8 +95,8 @@ struct SearchedPush: Sendable {
 extension SearchedPush {
     /// The columns of `push`, and of the batch `found`, that ``init(_:)`` decodes.
     fileprivate static let columns: SQL = """
-        id, removed_at IS NOT NULL, prepared_at IS NOT NULL, batch IS NOT NULL, name, created_at, push.state, batch, found.state, attempts,
-            may_repeat, kakao_status, kakao_code, kakao_message, found.finished_at
+        id, removed_at IS NOT NULL, prepared_at IS NOT NULL, batch IS NOT NULL, name, first_words, created_at, push.state, batch, found.state,
+            attempts, may_repeat, kakao_status, kakao_code, kakao_message, found.finished_at
         """
 
     fileprivate init(_ row: PostgresRow) throws {
@@ -108,6 +108,7 @@ extension SearchedPush {
             let user = try PushUser(
                 pushID: id,
                 pushName: column.next(),
+                firstWords: column.next(),
                 createdAt: column.next(),
                 pushState: PushState(rawValue: column.next()) ?? .halted,
                 batch: column.next(Int32?.self) ?? 0,
@@ -145,7 +146,7 @@ struct SearchPushesForUser: PostgresStatement {
     static let sql: SQL = """
         SELECT \(SearchedPush.columns)
         FROM (
-            SELECT id, name, created_at, state, prepared_at, removed_at
+            SELECT id, name, first_words, created_at, state, prepared_at, removed_at
             FROM pushes
             WHERE created_at >= $2
                 -- An id is made just before its push is created.

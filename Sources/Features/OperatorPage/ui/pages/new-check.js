@@ -35,7 +35,7 @@ export function findings(found, body, sender, session) {
       reason(users.without_consent, 'new.without-consent'),
       found.waits_for.length > 0 && [t('new.waits-for'), t('new.waits-for.text', { count: number(found.waits_for.length) })],
       [t('new.begin'), begin ? [when(begin), ' ', found.waits_until && soft(t('new.hours'))]
-        : t(needsApproval ? 'new.begin.approval' : 'new.when.now')],
+        : t(!needsApproval ? 'new.when.now' : body.kind === 'advertising' ? 'new.begin.approval.hours' : 'new.begin.approval')],
       seconds !== null && [t('new.duration'), [t('new.about', { time: duration(Math.max(1, seconds)) }),
         ...end && seconds >= 60 ? [' ', soft(t('new.end')), ' ', when(end, 'short')] : []]],
       [t('new.requests'), [t('new.requests.count', { count: number(found.requests) }), ' · ', soft(t('new.requests.share', {

@@ -75,7 +75,7 @@ export function messageFields(draft, fields, redraw) {
     draft.mode === 'json' ? text('json', { rows: 16, class: 'mono', spellcheck: 'false', hint: t('new.json.hint') }, 'textarea') : [
       text('title', { maxlength: 200 }), text('text', { rows: 4, required: true }, 'textarea'),
       el('div', { class: 'stack tight', role: 'group', 'aria-labelledby': 'new-custom' },
-        el('span', { id: 'new-custom' }, t('new.custom')), custom,
+        el('span', { id: 'new-custom' }, t('new.custom')), el('span', { class: 'hint' }, t('new.custom.hint')), custom,
         el('div', {}, el('button', { type: 'button', class: 'plain', onclick: () => addPair() }, t('new.custom.add'))))
     ],
     problem,

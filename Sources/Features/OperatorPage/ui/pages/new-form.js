@@ -195,7 +195,7 @@ export function showForm(screen) {
     const goesOn = isSame && draft.to === 'testers'
     checkButton.className = goesOn ? '' : 'main'
     fill(tests, el('h2', {}, t('new.tests')), el('p', { class: 'actions' },
-      testPush && [pushState(testPush.state),
+      testPush && [pushState(testPush),
         t('running.count', { sent: number(testPush.users.sent), total: number(testPush.users.total) })],
       when(at, 'short'),
       session.allows('read') ? el('a', { href: `#/push/${id}` }, t('new.tests.open')) : el('span', { class: 'mono' }, id)),
@@ -222,7 +222,7 @@ export function showForm(screen) {
     const digits = String(users).replace(/\B(?=(\d{3})+$)/g, ',?')
     const typed = users > manyUsers
       ? [field('count', {
-        inputmode: 'numeric', required: true, autocomplete: 'off', pattern: digits, hint: t('new.type', { count: users })
+        inputmode: 'numeric', required: true, autocomplete: 'off', pattern: digits, hint: t('new.type', { count: number(users) })
       })] : []
     let stored
     const sent = await ask({

@@ -19,7 +19,7 @@ export function show({ main, session, signal }) {
     isSending = items.length > 0
     fill(running, el('h2', {}, t('running')), isSending ? items.map(push =>
       el('div', { class: 'stack' },
-        el('div', { class: 'head' }, el('a', { href: `#/push/${push.id}` }, pushName(push)), pushState(push.state)),
+        el('div', { class: 'head' }, el('a', { href: `#/push/${push.id}` }, pushName(push)), pushState(push)),
         progress(push),
         el('span', { class: 'soft small' }, t('running.count', { sent: number(push.users.sent), total: number(push.users.total) }))))
       : empty(t('running.none')))
@@ -39,7 +39,7 @@ function drawAttention(card, { pushes, messages }) {
     el('div', {},
       el('div', { class: 'head' },
         item.page ? el('a', { href: `#/push/${item.id}` }, item.name ?? item.id) : el('span', {}, item.name ?? item.id),
-        pushState(item.state), el('span', { class: 'soft small' }, when(item.created_at, 'short'))),
+        pushState(item), el('span', { class: 'soft small' }, t('created'), ' ', when(item.created_at, 'short'))),
       item.page && pushes.states[item.state] > 1 && el('a', { class: 'small', href: `#/pushes?state=${item.state}` },
         t('attention.more', { state: t(`state.${item.state}`), count: number(pushes.states[item.state]) })),
       reasons(item).filter(Boolean).map(text => el('p', { class: 'small' }, text)))))

@@ -7,7 +7,7 @@ import { ask, field } from '../dialog.js'
 import { el, fill, terms } from '../dom.js'
 import { number, people, t, time, zoneName } from '../format.js'
 import { stream } from '../live.js'
-import { hasEnded, phone, progress, pushName, pushState, states, usersOf, warning, when } from '../parts.js'
+import { hasEnded, isRejected, phone, progress, pushName, pushState, rejection, usersOf, warning, when } from '../parts.js'
 import { batches, findUser, recipients } from './push-more.js'
 
 /** The actions of each state, each with the scopes of which one is needed. */
@@ -59,7 +59,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
     // What to do about the state before would mislead.
     if (push.state !== last.state) remedy = null
     last = push
-    fill(state, isRejected(push) ? states('state.rejected', '') : pushState(push.state))
+    fill(state, pushState(push))
     const possible = actionsOf(push)
     redraw(buttons, possible, () => [possible.map(name => el('button', {
       type: 'button', class: name === 'reject' ? 'danger' : name === 'approve' ? 'main' : '',
@@ -84,9 +84,10 @@ export async function show({ main, head, heading, path: [id], session, signal })
       [t('created-by'), push.created_by ?? '–'],
       [t('created'), when(push.created_at)],
       push.approved_by && [t('approved-by'), [`${push.approved_by}, `, when(push.approved_at, 'short')]],
-      push.stopped_by && [t(stopOf(push)), push.stopped_by],
+      push.stopped_by && [t(stopOf(push)), [push.stopped_by, push.finished_at && [', ', when(push.finished_at, 'short')]]],
       [t('tested'), push.last_tested_at ? when(push.last_tested_at) : t('tested.never')],
-      push.send_at && [t('send-at'), when(push.send_at)],
+      push.send_at ? [t('send-at'), when(push.send_at)]
+        : push.awaits_approval && [t('send-at'), t(push.kind === 'advertising' ? 'new.begin.approval.hours' : 'new.begin.approval')],
       push.finished_at && [t('finished'), when(push.finished_at)],
       push.expires_at && [t('expires-at'), when(push.expires_at)],
       push.estimated_end && [t('estimated-end'), when(push.estimated_end)],
@@ -148,10 +149,6 @@ function redraw(part, shown, draw) {
   drawn.set(part, json)
   fill(part, ...draw())
 }
-
-/** Whether an approver has rejected it. The server says so before the reason. */
-const rejection = /^Rejected(?:: |\.)/
-const isRejected = ({ state, reason }) => state === 'canceled' && rejection.test(reason ?? '')
 
 /** What the operator who stopped it has done. */
 const stopOf = push => isRejected(push) ? 'rejected-by' : push.state === 'canceled' ? 'canceled-by' : 'stopped-by'

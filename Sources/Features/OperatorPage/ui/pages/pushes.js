@@ -13,7 +13,7 @@ const states = ['proposed', 'scheduled', 'preparing', 'sending', 'paused', 'halt
 export async function show({ main, query, signal }) {
   const list = el('div', { class: 'stack', 'aria-live': 'polite' })
   main.append(filters('pushes', query, names, {
-    state: [['', t('all')], ...states.map(name => [name, t(`state.${name}`)])],
+    state: [['', t('all')], ...states.map(name => [name, t(name === 'canceled' ? 'filter.canceled' : `state.${name}`)])],
     unfinished: [['', t('all')], ['true', t('filter.unfinished.only')]]
   }), list)
   const values = await parameters(query, names, signal)
@@ -25,7 +25,7 @@ export async function show({ main, query, signal }) {
     page.items.map(push => [
       { wide: [el('a', { href: `#/push/${push.id}` }, pushName(push)), push.to_testers && [' ', el('span', { class: 'tag' }, t('test'))],
         push.name && el('p', { class: 'soft small line-1' }, push.first_words)].flat() },
-      [pushState(push.state), push.state === 'scheduled' && el('p', { class: 'soft small' }, when(push.send_at, 'short'))],
+      [pushState(push), push.state === 'scheduled' && el('p', { class: 'soft small' }, when(push.send_at, 'short'))],
       push.created_by ?? '–', count(usersOf(push)), count(push.users.sent), count(push.users.failed), count(push.users.uncertain),
       when(push.created_at, 'short')
     ])), nextPage('pushes', query, page.next))

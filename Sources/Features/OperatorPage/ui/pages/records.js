@@ -68,7 +68,7 @@ async function sessions({ main, signal }) {
     title: t('sessions.end.title'), text: t('sessions.end.text'), action: t('sessions.end'), isDanger: true,
     act: () => remove(`/v1/sessions/${id}`)
   }).then(done => done && dispatchEvent(new Event('hashchange')))
-  main.append(el('section', { class: 'stack' }, el('h2', {}, t('records.sessions')), el('p', { class: 'soft' }, t('sessions.text')),
+  main.append(el('section', { class: 'stack' }, el('p', { class: 'soft' }, t('sessions.text')),
     table(t('records.sessions'), ['started', 'ends', 'address', 'action'].map(name => t(`sessions.${name}`)), items.map(item => [
       when(item.started_at, 'short'), when(item.ends_at, 'short'), item.address,
       item.id === own.session.id

@@ -111,7 +111,7 @@ export async function show({ main, signal }) {
       device?.expires_at && ['', el('span', { class: 'soft small' }, t('try.phone.until', { time: time(device.expires_at, 'short') }))]
     ]))
     fill(lanes.server, terms('list', [
-      [t('try.last.push'), push ? el('a', { href: `#/push/${push.id}` }, pushState(push.state)) : t('try.none')],
+      [t('try.last.push'), push ? el('a', { href: `#/push/${push.id}` }, pushState(push)) : t('try.none')],
       [t('try.arrivals'), number(arrivals)]
     ]))
     drawKakao(troubleOf(faults), counts)

@@ -1,6 +1,6 @@
 // A user: the devices, the pushes with their results, and what else the server knows.
 
-import { get, remove } from '../api.js'
+import { call, get, remove } from '../api.js'
 import { ask, field, say } from '../dialog.js'
 import { el, table } from '../dom.js'
 import { number, problemText, t, time } from '../format.js'
@@ -24,7 +24,7 @@ export async function show({ main, path: [id], session, signal }) {
     session.allows('devices') || session.allows('read') ? get(`${url}/devices`, {}, { signal }).catch(refused) : null,
     session.allows('read') ? get(`${url}/pushes`, { limit: 50 }, { signal }).catch(refused) : null
   ])
-  main.append(section('devices', deviceTable(devices)), section('pushes-of-user', pushTable(pushes)))
+  main.append(section('devices', deviceTable(devices, session.allows('devices') && (device => removal(id, device)))), section('pushes-of-user', pushTable(pushes)))
   main.append(...more(id, session, signal))
   if (session.allows('devices')) main.append(comparison(url, devices?.items?.length === 0), erasure(id, url))
 }
@@ -33,19 +33,21 @@ const refused = error => ({ refusal: error })
 
 const section = (key, contents) => el('section', { class: 'stack' }, el('h2', {}, t(key)), contents)
 
-function deviceTable(page) {
+/** @param {false | ((device: any) => Node)} action what can be done about a device */
+function deviceTable(page, action) {
   if (!page) return empty(t('missing.scope'))
   if (page.refusal) return el('p', { class: 'problem' }, problemText(page.refusal))
   if (page.items.length === 0) return empty(t('devices.none'))
   return table(t('devices'), [
     t('device'), t('push-type'), t('state'), t('app-version'), t('tags'), t('device.token'), { number: t('failures'), hint: t('failures.hint') },
-    t('device.expires'), t('updated')
-  ],
+    t('device.expires'), t('updated'), action && t('device.action')
+  ].filter(Boolean),
     page.items.map(device => [
       el('span', { class: 'mono' }, device.device_id), platform(device.push_type),
       states(`device.${device.state}`, device.state === 'registered' ? 'good' : 'warn'), device.app_version ?? '–',
-      device.tags.join(', ') || '–', el('span', { class: 'mono' }, device.push_token), { number: number(device.failures) }, when(device.expires_at, 'short'), when(device.updated_at, 'short')
-    ]))
+      device.tags.join(', ') || '–', el('span', { class: 'mono' }, device.push_token), { number: number(device.failures) }, when(device.expires_at, 'short'), when(device.updated_at, 'short'),
+      action && action(device)
+    ].filter(cell => cell !== false)))
 }
 
 function pushTable(page) {
@@ -53,10 +55,26 @@ function pushTable(page) {
   if (page.refusal) return el('p', { class: 'problem' }, problemText(page.refusal))
   if (page.items.length === 0) return empty(t('pushes-of-user.none'))
   return [table(t('pushes-of-user'), [t('created'), t('push'), t('result'), t('finished')], page.items.map(item => [
-    when(item.created_at, 'short'), { wide: el('a', { href: `#/push/${item.push_id}` }, item.name ?? item.push_id) },
+    when(item.created_at, 'short'), {
+      wide: [el('a', { href: `#/push/${item.push_id}` }, item.name || item.first_words || item.push_id),
+        item.name && el('p', { class: 'soft small line-1' }, item.first_words)]
+    },
     t(`result.${item.state}`), when(item.finished_at, 'short')
   ])), el('p', { class: 'soft small' }, t('sent.note'))]
 }
+
+/** A button that removes a device, after a question. */
+const removal = (id, device) => el('button', {
+  type: 'button', class: 'danger', onclick: () => ask({
+    title: t('device.remove.title', { device: device.device_id }), text: t('device.remove.text'), action: t('device.remove'), isDanger: true,
+    act: async () => {
+      const path = `/v1/devices/${encodeURIComponent(device.device_id)}`
+      // In the body, since addresses are in logs.
+      const answer = await call('DELETE', path, { text: `{"user_id":${id},"push_type":"${device.push_type}"}` })
+      say(t(answer.state === 'pending' ? 'device.remove.pending' : 'device.remove.done', { device: device.device_id }))
+    }
+  }).then(done => done && dispatchEvent(new Event('hashchange')))
+}, t('device.remove.open'))
 
 /** Erases a user, after the number has been typed. */
 const erasure = (id, url) => el('section', { class: 'card' }, el('h2', {}, t('erase')), el('p', { class: 'soft' }, t('erase.text')),
