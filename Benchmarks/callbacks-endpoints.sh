@@ -49,6 +49,8 @@ for round in $(seq "$rounds"); do
             "${urls[$version]}/kakao/link/callback"
         wait_until 300 "the callbacks to be counted, and the webhooks to be delivered" is_idle
         awk -v wal="$wal" -v callbacks="$callbacks" '{printf "%.0f\n", ($1 - wal) / ($2 - callbacks)}' <<<"$(position)" >>"$work/wal-$version.series"
+        # Autovacuum would do so while another version is measured.
+        sql --command VACUUM
     done
     echo "round $round: without an endpoint $(last without 1)/s, while webhooks wait $(last waiting 1)/s, while they are delivered $(last delivered 1)/s"
 done
