@@ -143,11 +143,12 @@ import Testing
             let user = try await Self.user(3, push, service)
             #expect(
                 user.object?.members.map(\.name) == [
-                    "push_id", "name", "created_at", "push_state", "batch", "state", "attempts", "may_repeat", "status",
-                    "code", "message", "finished_at",
+                    "push_id", "name", "first_words", "created_at", "push_state", "batch", "state", "attempts", "may_repeat",
+                    "status", "code", "message", "finished_at",
                 ]
             )
             #expect(user["name"] == "sale")
+            #expect(user["first_words"] == (try await service.api.shown(push)["first_words"]))
             #expect(user["created_at"] == (try await service.api.shown(push)["created_at"]))
             #expect(user["push_state"] == "done")
             #expect(user["batch"] == 1)
