@@ -143,7 +143,8 @@ import Testing
             let user = try await Self.user(3, push, service)
             #expect(
                 user.object?.members.map(\.name) == [
-                    "push_id", "name", "first_words", "created_at", "push_state", "batch", "state", "attempts", "may_repeat",
+                    "push_id", "name", "first_words", "created_at", "push_state", "batch", "state", "attempts",
+                    "may_repeat",
                     "status", "code", "message", "finished_at",
                 ]
             )
