@@ -7,23 +7,22 @@ import HTTPTypes
 struct PageFiles: Sendable {
     /// A file with its media type.
     struct File: Sendable {
-        let bytes: [UInt8]
+        // A part of the program: the memory is constant, and costs nothing until it is read.
+        private nonisolated(unsafe) let contents: UnsafeBufferPointer<UInt8>
         let type: String
 
-        init(bytes: [UInt8], type: String) {
-            self.bytes = bytes
-            self.type = type
+        fileprivate init(_ file: embedded_file, path: String) {
+            contents = UnsafeBufferPointer(start: file.bytes, count: file.count)
+            type = PageFiles.type(of: path)
         }
 
-        init(page: String) {
-            self.init(bytes: Array(page.utf8), type: "text/html; charset=utf-8")
-        }
+        var bytes: [UInt8] { Array(contents) }
     }
 
     /// The page itself, whose addresses of other files have the version in them.
-    let index: File
+    let index: String
     /// The page of a development server.
-    let indexWithSandbox: File
+    let indexWithSandbox: String
     /// The other files by their paths.
     let files: [String: File]
     /// Names the contents of all files: part of their addresses, so that browsers keep them for ever.
@@ -33,19 +32,20 @@ struct PageFiles: Sendable {
     static let embedded = PageFiles()
 
     private init() {
-        var contents: [(path: String, bytes: [UInt8])] = []
-        while let file = embedded_page_file_at(contents.count)?.pointee {
-            let bytes = UnsafeBufferPointer(start: file.bytes, count: file.count)
-            contents.append((String(cString: file.path), Array(bytes)))
-        }
-        let all = contents.flatMap { Array($0.path.utf8) + $0.bytes }
-        let version = String(SHA256Digest.of(all).hexadecimal.prefix(16))
         var files: [String: File] = [:]
-        for (path, bytes) in contents { files[path] = File(bytes: bytes, type: Self.type(of: path)) }
-        let page = String(decoding: files.removeValue(forKey: "index.html")?.bytes ?? [], as: UTF8.self)
-        let versioned = page.replacing(/(href|src)="([a-z.]+)"/) { "\($0.output.1)=\"\(version)/\($0.output.2)\"" }
-        index = File(page: versioned)
-        indexWithSandbox = File(page: versioned.replacing("<html ", with: "<html data-sandbox ", maxReplacements: 1))
+        var digests: [UInt8] = []
+        for index in 0... {
+            guard let file = embedded_page_file_at(index)?.pointee else { break }
+            let path = String(cString: file.path)
+            let contents = File(file, path: path)
+            files[path] = contents
+            digests += Array(path.utf8) + SHA256Digest.of(contents.bytes)
+        }
+        let version = String(SHA256Digest.of(digests).hexadecimal.prefix(16))
+        var page = String(decoding: files.removeValue(forKey: "index.html")?.bytes ?? [], as: UTF8.self)
+        for path in files.keys { page.replace("\"\(path)\"", with: "\"\(version)/\(path)\"") }
+        index = page
+        indexWithSandbox = page.replacing("<html ", with: "<html data-sandbox ", maxReplacements: 1)
         self.files = files
         self.version = version
     }
@@ -56,7 +56,7 @@ struct PageFiles: Sendable {
         case "css": "text/css; charset=utf-8"
         case "json": "application/json"
         case "svg": "image/svg+xml"
-        default: "text/html; charset=utf-8"
+        default: "application/octet-stream"
         }
     }
 }

@@ -93,7 +93,9 @@ struct PageRoutes: RouteCollection {
         try PageOrigin.checkPlace(call.request)
         let entityTag = "\"\(files.version)\(hasSandbox ? "-sandbox" : "")\""
         let page = hasSandbox ? files.indexWithSandbox : files.index
-        var response = call.request.names(entityTag) ? Response(.notModified) : Self.response(page)
+        var response =
+            call.request.names(entityTag)
+            ? Response(.notModified) : Self.response(Array(page.utf8), type: "text/html; charset=utf-8")
         response.headerFields[.eTag] = entityTag
         response.headerFields[.cacheControl] = "no-cache"
         return response
@@ -102,16 +104,16 @@ struct PageRoutes: RouteCollection {
     private func file(_ call: Call, _ path: String) throws -> Response {
         try PageOrigin.checkPlace(call.request)
         guard let file = files.files[path] else { throw Problem(of: .notFound, "The page has no such file.") }
-        var response = Self.response(file)
+        var response = Self.response(file.bytes, type: file.type)
         // While servers are updated, a page of one version may ask a server of another.
         let isCurrent = try call[Self.version] == files.version
         response.headerFields[.cacheControl] = isCurrent ? "public, max-age=31536000, immutable" : "no-store"
         return response
     }
 
-    private static func response(_ file: PageFiles.File) -> Response {
-        var response = Response(.ok, body: file.bytes)
-        response.headerFields[.contentType] = file.type
+    private static func response(_ bytes: [UInt8], type: String) -> Response {
+        var response = Response(.ok, body: bytes)
+        response.headerFields[.contentType] = type
         for (name, value) in headers { response.headerFields[name] = value }
         return response
     }
