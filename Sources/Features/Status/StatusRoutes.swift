@@ -58,13 +58,15 @@ struct StatusRoutes: RouteCollection {
         async let messages = ShownWork(report.messages)
         var waiting = 0
         for pool in server.pools { waiting += await pool.statistics().waiting }
+        let unfinishedPushes = await pushes
         return ServiceStatus(
             sender: SenderStatus(server.availability, await position),
             backlog: report.backlog,
-            pushes: await pushes,
+            pushes: unfinishedPushes,
             messages: await messages,
             webhookEndpoints: report.webhookEndpoints,
-            isDatabaseUp: report.isDatabaseUp,
+            // The report is up to 5 s old; the pushes were read just now.
+            isDatabaseUp: report.isDatabaseUp && unfinishedPushes != nil,
             commits: server.lostCommits.health.state,
             replica: server.replica?.report,
             waitingForDatabase: Int64(waiting),

@@ -39,7 +39,7 @@ package struct SettingsFile {
     private(set) var entries: [String: Entry] = [:]
 
     /// The names of the settings and sections read so far.
-    private var given: Set<String> = []
+    private var given: [String: Int] = [:]
 
     private init(_ source: Source, prefix: String = "", line: Int = 1, _ names: SettingNames) {
         self.source = source
@@ -207,7 +207,9 @@ package struct SettingsFile {
 
     /// Records a name. `http.port` may be under `http` or a key of its own, but is allowed only once.
     private mutating func recordName(_ name: String, line: Int) throws {
-        guard given.insert(name).inserted else { throw error(line, "\(prefix)\(name) is given twice.") }
+        if let first = given.updateValue(line, forKey: name) {
+            throw error(line, "\(prefix)\(name) is given twice: first in line \(first). Put both into one.")
+        }
     }
 
     private func aliasError(_ name: String, line: Int) -> SettingsError {

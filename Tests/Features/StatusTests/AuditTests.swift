@@ -472,6 +472,15 @@ import Testing
                 "SELECT string_agg(operation, ' ' ORDER BY id) FROM audit_records WHERE key_id IS NULL"
             )
             #expect(operations == "createKey createKey deleteKey deleteKey")
+            // Each says which of the keys of that name.
+            let named = try await database.text(
+                """
+                SELECT count(*)::text
+                FROM operator_keys AS key
+                WHERE 2 = (SELECT count(*) FROM audit_records WHERE object = key.id::text)
+                """
+            )
+            #expect(named == "2")
         }
     }
 

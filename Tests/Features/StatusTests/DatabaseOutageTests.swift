@@ -82,7 +82,9 @@ import Testing
             let settings = Settings.test(url, kakao: kakao.sandbox.url)
             try await RunningServer.with(settings) { api in
                 #expect(try await api.post("/v1/sender/stop", json: ["reason": "Wrong text"]).status == 200)
+                #expect(try await api.get("/v1/status").json?["database"]?["up"] == true)
                 await cluster.stop(.fast)
+                #expect(try await api.get("/v1/status").json?["database"]?["up"] == false, "known at once")
                 try await eventually("readiness is false") { try await api.get("/readyz").status == 503 }
                 // Longer than the stop is cached.
                 let end = ContinuousClock.now + .seconds(6)

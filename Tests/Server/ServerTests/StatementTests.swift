@@ -336,7 +336,7 @@ import Testing
             FindSession(sha256: [], settingDigest: []), EndSession(id: id, keyID: id), ListSessions(keyID: id),
             DeleteOldSessions(limit: 1),
             ListOperatorKeys(after: id, limit: 1),
-            RevokeOperatorKeys(id: nil, name: ""),
+            RevokeOperatorKey(id: UUID()),
             DeleteOperatorKey(id: id), OperatorKeyIsRevocable(id: id),
             OperatorKeysAreRelated(key: id, creator: id),
             InsertAuditRecords(records: [AuditRecord(ofCommandLike: "test")]),

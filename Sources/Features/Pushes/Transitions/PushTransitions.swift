@@ -106,6 +106,9 @@ extension PushState {
         guard !possible.contains(action) else { return nil }
         let refusal = "Cannot \(action.rawValue) a push in state `\(rawValue)`."
         guard !possible.isEmpty else { return "\(refusal) It has ended. A copy of it can be sent." }
+        guard possible != [.retry] else {
+            return "\(refusal) It has ended. What has failed can be retried, and a copy of it can be sent."
+        }
         var reason = awaitsApproval ? "It waits for an approval. " : ""
         if self == .proposed, !awaitsApproval { reason = "It was not approved in time. " }
         return "\(refusal) \(reason)Possible actions: \(possible.map(\.rawValue).joined(separator: ", "))."

@@ -73,13 +73,16 @@ package struct OperatorKeyStore: Sendable {
     /// Revokes the key with an id at once. Returns whether there was such a key that was not revoked yet.
     package func revoke(id: UUID) async throws -> Bool {
         let record = AuditRecord(ofCommandLike: "deleteKey", object: id.lowercased)
-        return try await pool.write(RevokeOperatorKeys(id: id, name: nil), recording: record) > 0
+        return try await pool.write(RevokeOperatorKey(id: id), recording: record) > 0
     }
 
-    /// Revokes all keys with a name at once. Returns their number.
+    /// Revokes all keys with a name, each with a record of its own. Returns their number.
     package func revoke(name: String) async throws -> Int {
-        let record = AuditRecord(ofCommandLike: "deleteKey", object: name)
-        return try await pool.write(RevokeOperatorKeys(id: nil, name: name), recording: record)
+        var count = 0
+        for key in try await list() where key.name == name && key.revokedAt == nil {
+            if try await revoke(id: key.id) { count += 1 }
+        }
+        return count
     }
 
     /// The outcome of a request to delete a key.
@@ -292,19 +295,18 @@ struct ListOperatorKeys: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> OperatorKey { try row.decode { try OperatorKey(&$0) } }
 }
 
-/// Revokes the key with an id, or those with a name, if they are not revoked yet.
-struct RevokeOperatorKeys: PostgresStatement {
+/// Revokes the key with an id, if it is not revoked yet.
+struct RevokeOperatorKey: PostgresStatement {
     static let sql: SQL = """
         UPDATE operator_keys
         SET revoked_at = now()
-        WHERE (id = $1 OR name = $2)
+        WHERE id = $1
             AND revoked_at IS NULL
         """
 
-    let id: UUID?
-    let name: String?
+    let id: UUID
 
-    var parameters: [PostgresValue] { [.uuid(id), .text(name)] }
+    var parameters: [PostgresValue] { [.uuid(id)] }
 }
 
 /// Revokes a key that is not revoked yet, unless it is the last valid one with the scope `admin`. All such keys are locked, so
