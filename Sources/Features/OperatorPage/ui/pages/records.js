@@ -46,7 +46,7 @@ async function log({ main, head, query, signal }) {
       when(record.at, 'short'),
       record.actor.key_id
         ? el('a', { href: `#/records?${new URLSearchParams({ key_id: record.actor.key_id })}` }, record.actor.name) : record.actor.name,
-      record.address ?? t('records.command'), operation(record.operation), { wide: subject(record) }, { wide: record.reason ?? '–' }
+      record.address ?? t('records.command'), { wide: operation(record.operation) }, { wide: subject(record) }, { wide: record.reason ?? '–' }
     ])), nextPage('records', query, page.next))
 }
 

@@ -40,12 +40,13 @@ function deviceTable(page, action) {
   if (page.items.length === 0) return empty(t('devices.none'))
   return table(t('devices'), [
     t('device'), t('push-type'), t('state'), t('app-version'), t('tags'), t('device.token'), { number: t('failures'), hint: t('failures.hint') },
-    t('device.expires'), t('updated'), action && t('device.action')
+    t('device.expires'), action && t('device.action')
   ].filter(Boolean),
     page.items.map(device => [
-      el('span', { class: 'mono' }, device.device_id), platform(device.push_type),
-      states(`device.${device.state}`, device.state === 'registered' ? 'good' : 'warn'), device.app_version ?? '–',
-      device.tags.join(', ') || '–', el('span', { class: 'mono' }, device.push_token), { number: number(device.failures) }, when(device.expires_at, 'short'), when(device.updated_at, 'short'),
+      { wide: el('span', { class: 'mono' }, device.device_id) }, platform(device.push_type),
+      [states(`device.${device.state}`, device.state === 'registered' ? 'good' : 'warn'),
+        el('p', { class: 'soft small' }, t('updated'), ' ', when(device.updated_at, 'short'))], device.app_version ?? '–',
+      device.tags.join(', ') || '–', el('span', { class: 'mono' }, device.push_token), { number: number(device.failures) }, when(device.expires_at, 'short'),
       action && action(device)
     ].filter(cell => cell !== false)))
 }
