@@ -137,6 +137,8 @@ def reject_with_reason(world):
         kim.sees_state("rejected")
         kim.open(f"push/{push}")
         kim.sees(reason, kim.main)
+        decided = kim.main.locator("dd", has=kim.page.locator("time")).filter(has_text="lee")
+        assert "[object" not in kim.main.inner_text() and decided.count() == 1, kim.main.inner_text()
         kim.open("pushes")
         kim.sees(kim.t("state.rejected"), kim.main.locator("tbody tr").first)
         assert show(push)["stopped_by"] == "lee", show(push)

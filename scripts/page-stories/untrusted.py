@@ -99,6 +99,8 @@ def large_id(world):
         han.sees(han.t("device.remove.done", device=f"phone-{largest_user}"))
         han.sees(han.t("devices.none"), han.main)
         assert not json.loads(operator(devices))["items"], "not removed"
+    records_of_user = json.loads(operator(f"/v1/audit?operation=deleteDevice&user_id={largest_user}"))["items"]
+    assert [record["actor"]["name"] for record in records_of_user] == ["han"], records_of_user
 
 
 checks = [

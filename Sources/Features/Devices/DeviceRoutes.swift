@@ -102,6 +102,7 @@ struct DeviceRoutes: RouteCollection {
         body: .fields([Call.user, withdrawnType]),
         maximumBodyBytes: RequestSize.small,
         answers: [.empty(.noContent, "The device is removed."), .pending],
+        auditing: .ahead { .user(try $0.userID(Call.user)) },
         handler: withdraw
     )
 

@@ -46,7 +46,8 @@ struct StatusRoutes: RouteCollection {
             return latest.status
         }
         let status = Response.json(ServiceStatus.shape.json(await status()))
-        latest.withLock { $0 = (status, now) }
+        // One that was begun earlier may end later.
+        latest.withLock { if ($0?.readAt ?? now) <= now { $0 = (status, now) } }
         return status
     }
 

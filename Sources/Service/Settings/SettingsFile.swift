@@ -208,7 +208,7 @@ package struct SettingsFile {
     /// Records a name. `http.port` may be under `http` or a key of its own, but is allowed only once.
     private mutating func recordName(_ name: String, line: Int) throws {
         if let first = given.updateValue(line, forKey: name) {
-            throw error(line, "\(prefix)\(name) is given twice: first in line \(first). Put both into one.")
+            throw error(line, "\(prefix)\(name) is given twice: first in line \(first). Give it once.")
         }
     }
 

@@ -34,7 +34,7 @@ import Testing
     /// The operations that leave no record, although their method is not GET.
     private static let exempt: Set = [
         // Their rows name the key.
-        "registerDevice", "registerDeviceV2", "deregisterDevice", "deregisterDeviceV2", "putDevice", "deleteDevice",
+        "registerDevice", "registerDeviceV2", "deregisterDevice", "deregisterDeviceV2", "putDevice",
         "createPush", "copyPush", "sendPush", "sendPushV2", "createMessage",
         // They change nothing.
         "lintTemplate", "previewTemplate", "previewPush", "linkTemplateDefault", "linkTemplateValidate",
@@ -205,6 +205,10 @@ import Testing
                     return try await service.api.delete("/v1/keys/\(key.json?["id"]?.string ?? "")")
                 },
                 rejected: { try await $0.api.delete("/v1/keys/x") }
+            ),
+            "deleteDevice": Example(
+                accepted: { try await $0.api.delete("/v1/devices/phone?user_id=2") },
+                rejected: { try await $0.api.delete("/v1/devices/phone") }
             ),
             "deleteUser": Example(
                 accepted: { try await $0.api.delete("/v1/users/2") },

@@ -30,7 +30,7 @@ export function fill(node, ...children) {
 }
 
 function append(node, children) {
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue
     node.append(typeof child === 'number' ? String(child) : child)
   }

@@ -13,9 +13,12 @@ export function show({ main, session, signal }) {
   const isOnCall = session.allows('operate')
   main.append(el('div', { class: 'columns' }, attention, running), health)
   if (!isOnCall) main.append(el('p', { class: 'soft' }, t('sender.stop.who')))
-  let isSending = false
+  let isKnown = false, isSending = false, isAsking = false
   const drawRunning = async () => {
-    const { items } = await get('/v1/pushes', { state: 'sending', limit: 5 }, { signal })
+    if (isAsking) return
+    isAsking = true
+    const { items } = await get('/v1/pushes', { state: 'sending', limit: 5 }, { signal }).finally(() => { isAsking = false })
+    isKnown = true
     isSending = items.length > 0
     fill(running, el('h2', {}, t('running')), isSending ? items.map(push =>
       el('div', { class: 'stack' },
@@ -28,7 +31,7 @@ export function show({ main, session, signal }) {
     drawAttention(attention, status)
     drawHealth(health, status, isOnCall)
     // While nothing is sent, the status says so.
-    if (isSending || status.pushes?.states.sending > 0) drawRunning().catch(() => {})
+    if (!isKnown || isSending || status.pushes?.states.sending > 0) drawRunning().catch(() => {})
   })
   return drawRunning().catch(() => {})
 }

@@ -14,7 +14,7 @@ const names = ['operation', 'object', 'key_id', 'user_id', 'since', 'until']
 const operations = [
   'cancelPush', 'pausePush', 'resumePush', 'retryPush', 'approvePush', 'rejectPush', 'exportPushUsers', 'getPushUser', 'putAudience',
   'deleteAudience', 'stopSender', 'startSender', 'createKey', 'deleteKey', 'createSession', 'deleteSession', 'deleteOneSession',
-  'listDevicesOfUser', 'listPushesOfUser', 'listMessages', 'listEvents', 'getAccount', 'reconcileUser', 'deleteUser', 'importDevices',
+  'listDevicesOfUser', 'listPushesOfUser', 'listMessages', 'listEvents', 'getAccount', 'reconcileUser', 'deleteUser', 'deleteDevice', 'importDevices',
   'exportDevices', 'createShare', 'reportConversion', 'exportLinkCallbacks', 'exportAuditRecords'
 ]
 
