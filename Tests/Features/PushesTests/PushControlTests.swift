@@ -98,7 +98,8 @@ import Testing
                         #expect(answer.status == 409, "\(control) of \(state)")
                         #expect(answer.json?["type"] == "urn:kakao-push-server:error:wrong-state")
                         let possible = state.actions(awaitsApproval: state == .proposed).map(\.rawValue)
-                        let words = possible.isEmpty ? "It has ended." : possible.joined(separator: ", ")
+                        let end = possible == ["retry"] ? "What has failed can be retried" : "It has ended."
+                        let words = possible.count > 1 ? possible.joined(separator: ", ") : end
                         let detail = answer.json?["detail"]?.string ?? ""
                         #expect(detail.hasPrefix("Cannot \(control) a push in state `\(state.rawValue)`. "))
                         #expect(detail.contains(words) && !detail.contains("concurrent"), "\(detail)")
