@@ -103,10 +103,10 @@ struct PageRoutes: RouteCollection {
 
     private func file(_ call: Call, _ path: String) throws -> Response {
         try PageOrigin.checkPlace(call.request)
-        guard let file = files.files[path] else { throw Problem(of: .notFound, "The page has no such file.") }
-        var response = Self.response(file.bytes, type: file.type)
         // While servers are updated, a page of one version may ask a server of another.
         let isCurrent = try call[Self.version] == files.version
+        guard let file = files.files[path] else { throw Problem(of: .notFound, "The page has no such file.") }
+        var response = Self.response(file.bytes, type: file.type)
         response.headerFields[.cacheControl] = isCurrent ? "public, max-age=31536000, immutable" : "no-store"
         return response
     }
