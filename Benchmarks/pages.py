@@ -2,8 +2,8 @@
 
 usage: pages.py URL COUNT PUSH
 
-Each page has one connection for its requests, and ten pages share an address. Half of the pages show the overview, half a push with its event stream. Prints `open` once
-all are open, and runs until SIGTERM. Exits with 1 if a request failed.
+Each page has one connection for its requests, and ten pages share an address. Half of the pages show the overview, half a push with its
+event stream. Prints `open` once all are open, and runs until SIGTERM. Exits with 1 if a request failed.
 """
 import asyncio, json, os, random, signal, sys, urllib.parse, urllib.request
 

@@ -80,8 +80,8 @@ final class PushEvents: Service {
                     quietTurns = 0
                 }
                 guard !shown.isFinal, !isClosing.withLock({ $0 }) else { return }
-                let end = loop.now + Self.interval
-                try await loop.sleep(for: .milliseconds(end + Self.step - end % Self.step - loop.now))
+                let untilStep = Self.step - (loop.now + Self.interval) % Self.step
+                try await loop.sleep(for: .milliseconds(Self.interval + untilStep))
                 quietTurns += 1
                 guard try await isAllowed() else { return }
                 state = try await next(id, after: shown, on: loop, read)

@@ -30,7 +30,7 @@ struct StatusRoutes: RouteCollection {
 
     private let server: ServerContext
     private let shared: CachedQuery<SharedStatus>
-    /// The latest status and when it was begun to be read. Each open page asks for the status, again and again.
+    /// The latest status and when its reading began, shared by all event loops. Each open page asks for the status again and again.
     private let latest = Locked<(status: Response, readAt: ContinuousClock.Instant)?>(nil)
 
     init(server: ServerContext) {

@@ -38,7 +38,7 @@ package struct SettingsFile {
     private let names: SettingNames
     private(set) var entries: [String: Entry] = [:]
 
-    /// The names of the settings and sections read so far.
+    /// The names of the settings and sections read so far, with their lines.
     private var given: [String: Int] = [:]
 
     private init(_ source: Source, prefix: String = "", line: Int = 1, _ names: SettingNames) {

@@ -144,8 +144,7 @@ import Testing
             #expect(
                 user.object?.members.map(\.name) == [
                     "push_id", "name", "first_words", "created_at", "push_state", "batch", "state", "attempts",
-                    "may_repeat",
-                    "status", "code", "message", "finished_at",
+                    "may_repeat", "status", "code", "message", "finished_at",
                 ]
             )
             #expect(user["name"] == "sale")

@@ -59,4 +59,4 @@ export const get = (path, query = {}, options = {}) => {
   return call('GET', text ? `${path}?${text}` : path, options)
 }
 export const post = (path, body = {}, headers = {}) => call('POST', path, { body, headers })
-export const remove = path => call('DELETE', path)
+export const remove = (path, body) => call('DELETE', path, { body })

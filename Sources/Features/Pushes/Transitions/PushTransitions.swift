@@ -105,9 +105,9 @@ extension PushState {
         let possible = actions(awaitsApproval: awaitsApproval)
         guard !possible.contains(action) else { return nil }
         let refusal = "Cannot \(action.rawValue) a push in state `\(rawValue)`."
-        guard !possible.isEmpty else { return "\(refusal) It has ended. A copy of it can be sent." }
-        guard possible != [.retry] else {
-            return "\(refusal) It has ended. What has failed can be retried, and a copy of it can be sent."
+        guard !isFinal else {
+            let retry = possible.contains(.retry) ? " What has failed can be retried." : ""
+            return "\(refusal) It has ended.\(retry) A copy of it can be sent."
         }
         var reason = awaitsApproval ? "It waits for an approval. " : ""
         if self == .proposed, !awaitsApproval { reason = "It was not approved in time. " }

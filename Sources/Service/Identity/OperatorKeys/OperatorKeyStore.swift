@@ -76,7 +76,8 @@ package struct OperatorKeyStore: Sendable {
         return try await pool.write(RevokeOperatorKey(id: id), recording: record) > 0
     }
 
-    /// Revokes all keys with a name, each with a record of its own. Returns their number.
+    /// Revokes the keys with a name one after the other, each with a record of its own. Returns their number. After an error, those that
+    /// remain can be revoked by calling this again.
     package func revoke(name: String) async throws -> Int {
         var count = 0
         for key in try await list() where key.name == name && key.revokedAt == nil {

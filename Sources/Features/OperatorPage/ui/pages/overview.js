@@ -13,14 +13,14 @@ export function show({ main, session, signal }) {
   const isOnCall = session.allows('operate')
   main.append(el('div', { class: 'columns' }, attention, running), health)
   if (!isOnCall) main.append(el('p', { class: 'soft' }, t('sender.stop.who')))
-  let isKnown = false, isSending = false, isAsking = false
+  // The number of pushes that are shown, once it is known.
+  let shown = null, isAsking = false
   const drawRunning = async () => {
     if (isAsking) return
     isAsking = true
     const { items } = await get('/v1/pushes', { state: 'sending', limit: 5 }, { signal }).finally(() => { isAsking = false })
-    isKnown = true
-    isSending = items.length > 0
-    fill(running, el('h2', {}, t('running')), isSending ? items.map(push =>
+    shown = items.length
+    fill(running, el('h2', {}, t('running')), shown > 0 ? items.map(push =>
       el('div', { class: 'stack' },
         el('div', { class: 'head' }, el('a', { href: `#/push/${push.id}` }, pushName(push)), pushState(push)),
         progress(push),
@@ -31,7 +31,7 @@ export function show({ main, session, signal }) {
     drawAttention(attention, status)
     drawHealth(health, status, isOnCall)
     // While nothing is sent, the status says so.
-    if (!isKnown || isSending || status.pushes?.states.sending > 0) drawRunning().catch(() => {})
+    if (shown !== 0 || status.pushes?.states.sending > 0) drawRunning().catch(() => {})
   })
   return drawRunning().catch(() => {})
 }

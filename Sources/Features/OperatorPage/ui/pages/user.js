@@ -1,10 +1,10 @@
 // A user: the devices, the pushes with their results, and what else the server knows.
 
-import { call, get, remove } from '../api.js'
+import { get, remove } from '../api.js'
 import { ask, field, say } from '../dialog.js'
 import { el, table } from '../dom.js'
 import { number, problemText, t, time } from '../format.js'
-import { empty, platform, states, when } from '../parts.js'
+import { empty, platform, pushName, states, when } from '../parts.js'
 import { comparison, more } from './user-more.js'
 
 /** A user: devices, pushes and their results. The id stands only in the fragment of the address, which no server and no log gets. */
@@ -40,15 +40,15 @@ function deviceTable(page, action) {
   if (page.items.length === 0) return empty(t('devices.none'))
   return table(t('devices'), [
     t('device'), t('push-type'), t('state'), t('app-version'), t('tags'), t('device.token'), { number: t('failures'), hint: t('failures.hint') },
-    t('device.expires'), action && t('device.action')
-  ].filter(Boolean),
+    t('device.expires'), ...action ? [t('device.action')] : []
+  ],
     page.items.map(device => [
       { wide: el('span', { class: 'mono' }, device.device_id) }, platform(device.push_type),
       [states(`device.${device.state}`, device.state === 'registered' ? 'good' : 'warn'),
         el('p', { class: 'soft small' }, t('updated'), ' ', when(device.updated_at, 'short'))], device.app_version ?? '–',
       device.tags.join(', ') || '–', el('span', { class: 'mono' }, device.push_token), { number: number(device.failures) }, when(device.expires_at, 'short'),
-      action && action(device)
-    ].filter(cell => cell !== false)))
+      ...action ? [action(device)] : []
+    ]))
 }
 
 function pushTable(page) {
@@ -57,7 +57,7 @@ function pushTable(page) {
   if (page.items.length === 0) return empty(t('pushes-of-user.none'))
   return [table(t('pushes-of-user'), [t('created'), t('push'), t('result'), t('finished')], page.items.map(item => [
     when(item.created_at, 'short'), {
-      wide: [el('a', { href: `#/push/${item.push_id}` }, item.name || item.first_words || item.push_id),
+      wide: [el('a', { href: `#/push/${item.push_id}` }, pushName({ ...item, id: item.push_id })),
         item.name && el('p', { class: 'soft small line-1' }, item.first_words)]
     },
     t(`result.${item.state}`), when(item.finished_at, 'short')
@@ -69,10 +69,9 @@ const removal = (id, device) => el('button', {
   type: 'button', class: 'danger', onclick: () => ask({
     title: t('device.remove.title', { device: device.device_id }), text: t('device.remove.text'), action: t('device.remove'), isDanger: true,
     act: async () => {
-      const path = `/v1/devices/${encodeURIComponent(device.device_id)}`
-      // In the body, since addresses are in logs.
-      const answer = await call('DELETE', path, { text: `{"user_id":${id},"push_type":"${device.push_type}"}` })
-      say(t(answer.state === 'pending' ? 'device.remove.pending' : 'device.remove.done', { device: device.device_id }))
+      // The user stands in the body, since addresses are in logs.
+      const { state } = await remove(`/v1/devices/${encodeURIComponent(device.device_id)}`, { user_id: id, push_type: device.push_type })
+      say(t(state === 'pending' ? 'device.remove.pending' : 'device.remove.done', { device: device.device_id }))
     }
   }).then(done => done && dispatchEvent(new Event('hashchange')))
 }, t('device.remove.open'))
