@@ -139,8 +139,8 @@ let package = Package(
         target(
             "Service/Runtime",
             [
-                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "LogOutput",
-                "Postgres", "Schemas", httpTypes, logging, serviceLifecycle,
+                "CEmbedded", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "LogOutput", "Postgres", "Schemas", httpTypes, logging, serviceLifecycle,
             ],
             specialized
         ),
@@ -445,7 +445,8 @@ let package = Package(
                 "Locking", "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server",
                 "ServiceKit", "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes,
                 logging, subprocess, systemPackage,
-            ]
+            ],
+            exclude: ["Released"]
         ),
         tests(
             "Programs/PushServerTests",

@@ -2,7 +2,7 @@
 # The benchmark of scripts/bench http. Sourced, not executed.
 # shellcheck disable=SC2154
 
-declare -A title=([ours]="this server" [nginx]=nginx [hummingbird]=Hummingbird [flyingfox]=FlyingFox)
+declare -A title=([ours]="this server" [one-socket]="this server with one socket for all loops" [nginx]=nginx [hummingbird]=Hummingbird [flyingfox]=FlyingFox)
 # The addresses of each server for GET, POST and TLS.
 declare -A get post tls
 
@@ -75,6 +75,11 @@ start_benchmark plain
 post[ours]=http://127.0.0.1:$port/v1/devices
 start_benchmark tls --certificate-file "$work/certificate.pem" --key-file "$work/key.pem"
 tls[ours]=127.0.0.1:$port
+# As with the socket of a service manager.
+start_benchmark one-socket --one-socket
+post[one-socket]=http://127.0.0.1:$port/v1/devices
+start_benchmark tls-one-socket --one-socket --certificate-file "$work/certificate.pem" --key-file "$work/key.pem"
+tls[one-socket]=127.0.0.1:$port
 start_nginx_peer
 start_peer hummingbird "$hummingbird"
 start_peer flyingfox "$flyingfox"
@@ -103,20 +108,20 @@ for round in $(seq "$rounds"); do
         drive "get-$server" "$process" "${get[$server]}"
     done
     shown get ours nginx hummingbird flyingfox
-    for server in ours hummingbird flyingfox; do
+    for server in ours one-socket hummingbird flyingfox; do
         process=$server
         [ "$server" != ours ] || process=plain
         drive "post-$server" "$process" --script "$work/post.lua" "${post[$server]}"
     done
-    shown post ours hummingbird flyingfox
-    for server in ours nginx; do connect "tls-$server" "${tls[$server]}"; done
-    shown tls ours nginx
+    shown post ours one-socket hummingbird flyingfox
+    for server in ours one-socket nginx; do connect "tls-$server" "${tls[$server]}"; done
+    shown tls ours one-socket nginx
 done
 
 # wrk shares the cores with the server and takes most of them from a fast server, so CPU time for each request is
 # compared as well.
 printf '\n| median of %s | requests/s | p50 | p99 | CPU time for each request |\n| --- | --- | --- | --- | --- |\n' "$rounds"
-for series in get-{ours,nginx,hummingbird,flyingfox} post-{ours,hummingbird,flyingfox}; do
+for series in get-{ours,nginx,hummingbird,flyingfox} post-{ours,one-socket,hummingbird,flyingfox}; do
     what=${series%%-*}
     echo "| ${what^^}, ${title[${series#*-}]} | $(median "$series" 1) |" \
         "$(median "$series" 2) ms | $(median "$series" 3) ms | $(median "$series" 4) µs |"
@@ -132,6 +137,8 @@ cat <<TEXT
 | CPU time of a GET, nginx's against this server's | | $(ratio "$(median get-nginx 4)" "$(median get-ours 4)") |
 | POST JSON, against Hummingbird | ≥ 3 | $(against post-ours post-hummingbird) |
 | POST JSON, against FlyingFox | | $(against post-ours post-flyingfox) |
+| POST with one socket for all loops, against one for each | ≥ 0.97 | $(against post-one-socket post-ours) |
+| new TLS 1.3 connections/s, likewise | ≥ 0.97 | $(against tls-one-socket tls-ours) |
 | new TLS 1.3 connections/s, against nginx with the same key | ≥ 0.8 | $(against tls-ours tls-nginx) |
 | p99 at 64 connections, against nginx | ≤ 1.5 | $(ratio "$(median get-ours 3)" "$(median get-nginx 3)") |
 | resident memory, idle, whole server | ≤ 28 MB | $(awk "BEGIN {printf \"%.1f\", $resident * 1024 / 1000000}") MB |

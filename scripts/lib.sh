@@ -64,6 +64,34 @@ wait_until() {
     done
 }
 
+# build_release PRODUCT ...: builds programs of the package in the current folder as they are released, and prints their folder.
+# REVISION=… names the commit of the source, where there is no Git repository.
+build_release() {
+    local revision=${REVISION:-} object options product
+    if [ -z "$revision" ]; then
+        revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
+        git diff --quiet HEAD -- 2>/dev/null || revision+=-changed
+    fi
+    # In an object file of its own, another commit only costs another link.
+    object=.build-static/revision-$revision.o
+    mkdir -p .build-static
+    echo "const char push_server_revision[] = \"$revision\";" | clang -x c -c - -o "$object"
+
+    # The program needs no Swift on the machine that it runs on.
+    options=(--configuration release --static-swift-stdlib --scratch-path .build-static -Xlinker "$PWD/$object")
+    # A static Swift program has 50,000 relocations at startup. Their packed list takes a few KiB of memory instead of 1 MiB. Only
+    # lld writes packed relocations; glibc reads them since 2.36 (Debian 12).
+    options+=(-Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs)
+    # Functions have sections of their own, so that the linker leaves out each one that is not used.
+    options+=(-Xswiftc -Xfrontend -Xswiftc -function-sections)
+    # The same program in whatever folder it is built.
+    options+=(-Xswiftc -file-prefix-map -Xswiftc "$PWD=." -Xcc "-ffile-prefix-map=$PWD=." -Xlinker --build-id=sha1)
+    for product in "$@"; do
+        swift build "${options[@]}" --product "$product" >&2
+    done
+    swift build "${options[@]}" --show-bin-path
+}
+
 # A pattern of the tests that need no PostgreSQL, which run first. They contain all exit tests: these make the testing library wait
 # for child processes in a loop without pauses, which would cost the other tests a tenth of the processors' time.
 # shellcheck disable=SC2034

@@ -94,22 +94,18 @@ free_port() {
 
 # MARK: Programs
 
-# The build options of the Dockerfile: the program needs no Swift on the machine that it runs on.
-release=(-c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs)
-release+=(-Xswiftc -Xfrontend -Xswiftc -function-sections --scratch-path .build-static)
-
-# build [--release] PRODUCT ...: builds programs of the package in this folder, with --release as the Dockerfile does.
-# Sets $programs, their folder.
+# build [--release] PRODUCT ...: builds programs of the package in this folder, with --release as they are released. Sets
+# $programs, their folder.
 build() {
-    local options=() product
     if [ "$1" = --release ]; then
-        options=("${release[@]}")
-        shift
+        programs=$(build_release "${@:2}")
+        return
     fi
+    local product
     for product in "$@"; do
-        swift build "${options[@]}" --product "$product" >&2
+        swift build --product "$product" >&2
     done
-    programs=$(swift build "${options[@]}" --show-bin-path)
+    programs=$(swift build --show-bin-path)
 }
 
 # MARK: PostgreSQL
@@ -195,7 +191,7 @@ migrate() {
 
 # start_server NAME [SETTING=VALUE ...] [WRAPPER ...]: starts a server with these settings and those of the environment, on
 # a free port unless HTTP_PORT is one of them. WRAPPER is a command that runs a command, such as `prlimit --nofile=256`.
-start_server() { start "$1" env HTTP_PORT=0 LOG_LEVEL=notice "${@:2}" "$programs/push-server" serve; }
+start_server() { start "$1" env HTTP_PORT=0 HTTP_DRAIN_SECONDS=0 LOG_LEVEL=notice "${@:2}" "$programs/push-server" serve; }
 
 # start_servers NAME ...: starts several servers, and waits until they are ready.
 start_servers() {

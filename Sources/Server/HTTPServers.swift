@@ -27,13 +27,16 @@ struct HTTPServers: Sendable {
 
     /// Binds the ports. Connections are accepted after ``start()``.
     ///
-    /// - Parameter securePort: A further port; `nil` for none.
+    /// - Parameters:
+    ///   - securePort: A further port; `nil` for none.
+    ///   - serviceManager: The service manager, whose sockets are used instead of ports that it listens on.
     /// - Throws: ``SettingsError`` for unusable files, and for an address on which a server cannot listen.
     init(
         _ settings: Settings,
         _ context: ServerContext,
         _ features: [any Feature],
         securePort: SecurePort?,
+        serviceManager: ServiceManager,
         loops: EventLoopGroup,
         logger: Logger
     ) throws {
@@ -52,7 +55,8 @@ struct HTTPServers: Sendable {
         }
         let logins = "Logins and tokens stay at \(settings.kakao.authURL), with Kakao's keys."
         func server(_ settings: HTTPServerSettings, _ router: (Routes) -> Router) throws -> HTTPServer {
-            try HTTPServer(settings: settings, loops: loops, logger: logger) { loop in
+            let sockets = serviceManager.sockets(at: settings.port)
+            return try HTTPServer(settings: settings, sockets: sockets, loops: loops, logger: logger) { loop in
                 guard let routes = routes.first(where: { $0.loop === loop })?.routes else {
                     preconditionFailure("each loop has routes")
                 }
@@ -124,6 +128,11 @@ struct HTTPServers: Sendable {
     /// Starts to accept connections.
     func start() {
         for server in all { server.start() }
+    }
+
+    /// Tells clients to close their connections. New ones are accepted, too.
+    func drain() {
+        for server in all { server.drain() }
     }
 
     /// Stops accepting, lets every connection finish its current request, and closes the remaining ones after `limit`.

@@ -78,11 +78,13 @@ extension Settings {
         }
     }
 
-    /// Checks that the server can listen on its ports.
+    /// Checks that the server can listen on its ports, or that the sockets of the service manager do.
     ///
     /// - Throws: ``SettingsError`` that names the setting.
-    package func checkPorts() throws {
-        try listeningAddress.checkIsFree()
+    func checkPorts(_ serviceManager: ServiceManager) throws {
+        try serviceManager.check(ports: [http.port] + [operatorPort].compactMap(\.self))
+        if serviceManager.sockets(at: http.port).isEmpty { try listeningAddress.checkIsFree() }
+        guard let operatorPort, serviceManager.sockets(at: operatorPort).isEmpty else { return }
         try operatorListeningAddress?.checkIsFree()
     }
 }

@@ -28,6 +28,7 @@ package final class PushServer: Service {
     private let features: [any Feature]
     private let http: HTTPServers
     private let startsStopped: Bool
+    private let serviceManager: ServiceManager
     private let onReady: @Sendable (PushServer) throws -> Void
 
     /// Creates all services and binds the ports. No request is served before ``run()``.
@@ -39,6 +40,7 @@ package final class PushServer: Service {
     ///   - loopCount: The number of event loops; `nil` for that of the settings.
     ///   - startsStopped: Whether the sender is stopped before anything is sent.
     ///   - securePort: A further port, over HTTPS; `nil` for none.
+    ///   - serviceManager: The service manager that started the process.
     ///   - sandboxURL: The sandbox of a development server, to which the page gets access; `nil` for a server of a service.
     ///   - onReady: Called once, when the server is ready.
     /// - Throws: ``SettingsError`` for unusable files and for addresses on which the server cannot listen; ``PostgresError`` for an
@@ -51,14 +53,16 @@ package final class PushServer: Service {
         loopCount: Int? = nil,
         startsStopped: Bool = false,
         securePort: SecurePort? = nil,
+        serviceManager: ServiceManager = ServiceManager(environment: [:]),
         sandboxURL: String? = nil,
         onReady: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
         // Before the journal is opened, which may be that of the server that has the port.
-        try settings.checkPorts()
+        try settings.checkPorts(serviceManager)
         let migrator = try Migrator(ofProgramOr: migrations)
         self.logger = logger
         self.startsStopped = startsStopped
+        self.serviceManager = serviceManager
         self.logSink = logSink
         self.onReady = onReady
         loops = try EventLoopGroup(count: loopCount ?? settings.loopCount)
@@ -86,7 +90,15 @@ package final class PushServer: Service {
         self.database = database
         let features = makeFeatures(context, settings, sandboxURL: sandboxURL)
         self.features = features
-        http = try HTTPServers(settings, context, features, securePort: securePort, loops: loops, logger: logger)
+        http = try HTTPServers(
+            settings,
+            context,
+            features,
+            securePort: securePort,
+            serviceManager: serviceManager,
+            loops: loops,
+            logger: logger
+        )
         // Weak, since the handlers of the HTTP servers refer to the monitoring.
         context.monitoring.register { [weak main = http.main, weak operators = http.operators] in
             guard let main else { return Monitoring.Report(metrics: []) }
@@ -112,6 +124,8 @@ package final class PushServer: Service {
     ///
     /// - Parameter read: Reads the settings. It may block.
     package func reload(_ read: @escaping @Sendable () throws -> Settings) async {
+        serviceManager.send(.reloading)
+        defer { serviceManager.send(.ready("Serving")) }
         let present = settings.withLock { $0 }
         let (next, changes, httpSettings): (Settings, Settings.Changes, HTTPServerSettings)
         do {
@@ -186,6 +200,7 @@ package final class PushServer: Service {
             database: database,
             features: features,
             http: http,
+            serviceManager: serviceManager,
             startsStopped: startsStopped
         ) { [self] in
             try onReady(self)
@@ -206,7 +221,11 @@ package final class PushServer: Service {
                 logger: groupLogger
             )
         )
+        let watchdog = Task(executorPreference: loops.loops[0]) { [serviceManager, loops] in
+            await serviceManager.feedWatchdog(loops.loops)
+        }
         defer {
+            watchdog.cancel()
             loops.shutdown()
             logger.notice("Stopped")
         }

@@ -16,17 +16,20 @@ struct ServingService: Service {
     private static let tooManyConnections = "53300"
     /// How long startup waits at most for the connection that receives notifications of other servers.
     private static let listeningTime = Duration.seconds(2)
-    // On `SIGTERM` the server stops within 10 s.
-    /// The time that Kakao has to answer calls in flight. A call that is cancelled then is recorded as unanswered.
+    // On `SIGTERM` the server stops within `http.drain_seconds` and 10 s.
+    /// The time that Kakao then has to answer calls in flight. A call that is cancelled then is recorded as unanswered.
     private static let kakaoTime = Duration.seconds(5)
     /// The time for requests in flight and for storing the results of sends.
-    private static let drainTime = Duration.seconds(7)
+    private static let lastTime = Duration.seconds(7)
+    /// The time for requests that arrived while the results of sends were stored.
+    private static let shortestRequestTime = Duration.seconds(1)
 
     let context: ServerContext
     let settings: Settings
     let database: PostgresSettings
     let features: [any Feature]
     let http: HTTPServers
+    let serviceManager: ServiceManager
     /// Whether the sender is stopped before anything is sent.
     let startsStopped: Bool
     /// Called once, when the server is ready.
@@ -44,6 +47,7 @@ struct ServingService: Service {
             addresses["operator_address"] = "\(settings.operatorHost ?? settings.http.host):\(operators.port)"
         }
         if let secure = http.secure { addresses["https_address"] = "\(settings.http.host):\(secure.port)" }
+        if !serviceManager.sockets.isEmpty { addresses["sockets"] = "of the service manager" }
         logger.notice("Listening", metadata: addresses)
         if let problem = KakaoSettings.problem(ofKey: settings.kakao.adminKey.revealed) {
             logger.warning(
@@ -69,6 +73,7 @@ struct ServingService: Service {
             }
             context.gate.open()
             logger.notice("Ready")
+            serviceManager.send(.ready("Serving"))
             try onReady()
             background = Task(executorPreference: context.sending.loop) { await work() }
             try? await gracefulShutdown()
@@ -77,7 +82,8 @@ struct ServingService: Service {
         } catch {
             failure = error
         }
-        await stop(listener, background)
+        serviceManager.send(.stopping)
+        await stop(listener, background, after: failure == nil ? settings.drainTime : .zero)
         if let failure { throw failure }
     }
 
@@ -110,21 +116,33 @@ struct ServingService: Service {
         }
     }
 
-    /// - Parameter background: The task of the work in the background; `nil` if it was not started.
-    private func stop(_ listener: PostgresListener, _ background: Task<Void, Never>?) async {
-        logger.notice("Shutting down")
+    /// - Parameters:
+    ///   - background: The task of the work in the background; `nil` if it was not started.
+    ///   - drainTime: The time for which the server goes on serving, until nobody sends it requests.
+    private func stop(
+        _ listener: PostgresListener,
+        _ background: Task<Void, Never>?,
+        after drainTime: Duration
+    ) async {
+        logger.notice("Shutting down", metadata: ["serving_for": "\(drainTime)"])
         // The work ends by itself in a graceful shutdown, but not if only this task is cancelled.
         if Task.isCancelled { background?.cancel() }
         context.gate.beginShutdown()
-        await listener.shutdown()
-        let patience = Task(executorPreference: context.sending.loop) { [context] in
-            try await context.sending.loop.sleep(for: Self.kakaoTime)
+        http.drain()
+        let loop = context.sending.loop
+        try? await loop.sleep(for: drainTime)
+        let start = EventLoop.milliseconds()
+        let patience = Task(executorPreference: loop) { [context] in
+            try await loop.sleep(for: Self.kakaoTime)
             for loop in context.loops { await loop.client.shutdown() }
-            try await context.sending.loop.sleep(for: Self.drainTime - Self.kakaoTime)
+            try await loop.sleep(for: Self.lastTime - Self.kakaoTime)
             background?.cancel()
         }
-        await http.shutdown(within: Self.drainTime)
+        // Requests are accepted until then: the next process begins when this one has ended, and Kakao waits for three seconds.
         await background?.value
+        await listener.shutdown()
+        let left = Self.lastTime - .milliseconds(EventLoop.milliseconds() - start)
+        await http.shutdown(within: max(left, Self.shortestRequestTime))
         patience.cancel()
     }
 
@@ -148,6 +166,8 @@ struct ServingService: Service {
                 if isFirst, context.journal != nil {
                     metadata["until_then"] = "not ready; calls from Kakao are written to the journal"
                 }
+                // Its start is over: a service manager would end a server that does not get there.
+                serviceManager.send(.ready("Waiting for the database: \(error.words)"))
                 isFirst = false
                 if error.sqlState == Self.tooManyConnections {
                     metadata["needed"] = "\(connections.held), and up to \(connections.total)"

@@ -58,6 +58,7 @@ extension RunningProgram {
             "KAKAO_API_URL": kakao.sandbox.url,
             "FEEDBACK_SECRET": Keys.feedback,
             "HTTP_PORT": "0",
+            "HTTP_DRAIN_SECONDS": "0",
             "LOG_LEVEL": "trace",
         ]
     }

@@ -118,6 +118,7 @@ extension Settings {
             adminKey: Secret(Keys.admin)
         )
         settings.http.port = 0
+        settings.drainTime = .zero
         settings.kakao.apiURL = kakao
         // A test that holds Kakao's responses back determines when they arrive, however long it takes until then.
         settings.kakao.callTimeout = .seconds(600)

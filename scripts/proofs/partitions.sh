@@ -95,7 +95,7 @@ SQL
 "$programs/push-server" migrate --migrations "$work/later/migrations"
 lines=$(wc -l <"$work/postgres/log")
 # A server of the later version: its migrations come from the folder.
-start server env HTTP_PORT=0 LOG_LEVEL=notice "${server_settings[@]}" CALLBACKS_RETENTION_DAYS=100 \
+start server env HTTP_PORT=0 HTTP_DRAIN_SECONDS=0 LOG_LEVEL=notice "${server_settings[@]}" CALLBACKS_RETENTION_DAYS=100 \
     "$programs/push-server" serve --migrations "$work/later/migrations"
 wait_ready server
 SERVER_URL=$(url server)

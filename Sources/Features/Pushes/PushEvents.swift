@@ -26,6 +26,13 @@ final class PushEvents: Service {
     /// The number of pushes whose latest state is kept.
     private static let maximumStates = 1000
 
+    private static let headerFields: HTTPFields = {
+        var fields: HTTPFields = [.cacheControl: "no-store"]
+        // nginx would gather the events otherwise.
+        if let name = HTTPField.Name("X-Accel-Buffering") { fields[name] = "no" }
+        return fields
+    }()
+
     /// A state of a push, as a stream sends it.
     private struct State: Sendable {
         let json: [UInt8]
@@ -65,8 +72,7 @@ final class PushEvents: Service {
     ) -> Response {
         let id = first.id
         let begin = State(first, readAt: EventLoop.milliseconds())
-        return Response(.ok, contentType: "text/event-stream", headerFields: [.cacheControl: "no-store"]) {
-            [self] writer in
+        return Response(.ok, contentType: "text/event-stream", headerFields: Self.headerFields) { [self] writer in
             var state: State? = begin
             var last: [UInt8] = []
             var quietTurns = 0

@@ -78,8 +78,9 @@ actor Readiness {
     private let unverifiedEvents: Journal?
     private let availability: KakaoAvailability
     private let control: SenderControl
-    /// The latest response, or the one being determined, and its expiry by the event loop's clock.
-    private var latest: (response: Task<Response, Never>, end: UInt64)?
+    /// The latest response, or the one being determined, its expiry by the event loop's clock, and whether the server was shutting
+    /// down.
+    private var latest: (response: Task<Response, Never>, end: UInt64, isShuttingDown: Bool)?
 
     init(
         pool: PostgresPool,
@@ -104,10 +105,13 @@ actor Readiness {
 
     /// Returns 200 or 503, with the state of each part.
     func response() async -> Response {
-        if let latest, pool.loop.now < latest.end { return await latest.response.value }
+        let isShuttingDown = gate.isShuttingDown
+        if let latest, pool.loop.now < latest.end, latest.isShuttingDown == isShuttingDown {
+            return await latest.response.value
+        }
         // A separate task continues if the client disconnects.
         let response = Task(executorPreference: pool.loop) { await self.determineResponse() }
-        latest = (response, pool.loop.now + Self.lifetime.wholeMilliseconds)
+        latest = (response, pool.loop.now + Self.lifetime.wholeMilliseconds, isShuttingDown)
         return await response.value
     }
 

@@ -11,7 +11,7 @@ struct PushServerCommand: AsyncParsableCommand {
             Settings come from config/push-server.yaml and from the environment, which overrides it: http.port is HTTP_PORT. \
             docs/settings.md lists all of them. To try the server without configuration, run push-server dev.
             """,
-        version: ServerVersion.current,
+        version: "\(ServerVersion.current) (\(ServerVersion.revision))",
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, PushesCommand.self,
             UsersCommand.self, AccountsCommand.self, MessagesCommand.self, TemplatesCommand.self, StatusCommand.self,

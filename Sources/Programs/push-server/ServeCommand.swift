@@ -1,4 +1,5 @@
 import ArgumentParser
+import FoundationEssentials
 import LogOutput
 import Server
 
@@ -7,8 +8,10 @@ struct ServeCommand: AsyncParsableCommand {
         commandName: "serve",
         abstract: "Run the server.",
         discussion: """
-            SIGTERM or SIGINT shuts the server down: it first finishes the requests and sends in flight, within 10 seconds. SIGHUP \
-            reads the settings, the files of secrets and the certificate again, and applies what needs no restart.
+            SIGTERM or SIGINT shuts the server down: for http.drain_seconds it goes on serving, until its balancer has noticed; then \
+            it finishes the requests and sends in flight, within 10 seconds. SIGHUP reads the settings, the files of secrets and \
+            the certificate again, and applies what needs no restart. Of systemd it takes sockets (LISTEN_FDS), credentials \
+            (CREDENTIALS_DIRECTORY) and the watchdog.
             """
     )
 
@@ -33,7 +36,8 @@ struct ServeCommand: AsyncParsableCommand {
                 migrations: options.migrations,
                 logger: settings.logger(sink),
                 logSink: sink,
-                startsStopped: stopped
+                startsStopped: stopped,
+                serviceManager: ServiceManager(environment: ProcessInfo.processInfo.environment)
             )
             try await server.runUntilSignal { [options] in try options.load() }
         }

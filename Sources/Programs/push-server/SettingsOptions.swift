@@ -11,23 +11,43 @@ import Settings
 
 /// The options for the settings file and the migrations, shared by all commands that need them.
 struct SettingsOptions: ParsableArguments {
-    /// The settings file that is read without `--config`.
-    private static let defaultFile = "config/push-server.yaml"
+    /// The settings files of which the first one that exists is read without `--config`: that of the folder, and that of the package.
+    private static let defaultFiles = ["config/push-server.yaml", "/etc/push-server/push-server.yaml"]
 
-    @Option(name: .customLong("config"), help: "The settings file. (default: config/push-server.yaml, if it exists)")
+    @Option(
+        name: .customLong("config"),
+        help:
+            "The settings file. (default: config/push-server.yaml or /etc/push-server/push-server.yaml, if one exists)"
+    )
     var file: String?
 
     @Option(help: "A folder of migrations. (default: those of this version, which are a part of the program)")
     var migrations: String?
 
+    /// The file that is read, if it exists.
+    private var path: String {
+        file ?? Self.defaultFiles.first { access($0, F_OK) == 0 } ?? Self.defaultFiles[0]
+    }
+
+    /// The options without the settings of the package: those of a development server are not those of the service on its machine.
+    var ofDevelopment: SettingsOptions {
+        var options = self
+        if file == nil, path != Self.defaultFiles[0] { options.file = "/dev/null" }
+        return options
+    }
+
     /// Reads the settings from the file and the environment.
     ///
     /// - Throws: ``SettingsError`` if the file cannot be read or a setting is missing, unknown or invalid.
     func load(environment: [String: String] = ProcessInfo.processInfo.environment) throws -> Settings {
-        let path = file ?? Self.defaultFile
+        let path = path
+        errno = 0
         let contents = FileContents.read(path)
-        guard contents != nil || file == nil else {
-            throw SettingsError(place: path, message: "The file cannot be read.")
+        guard contents != nil || file == nil && access(path, F_OK) != 0 else {
+            throw SettingsError(
+                place: path,
+                message: "The file cannot be read\(errno == 0 ? "" : ": \(String(cString: strerror(errno)))")."
+            )
         }
         do {
             return try Settings(
@@ -39,7 +59,14 @@ struct SettingsOptions: ParsableArguments {
                     return String(decoding: contents, as: UTF8.self)
                 }
             )
-        } catch let error as SettingsError where contents == nil && error.isOfMissingSetting {
+        } catch let error as SettingsError where error.isOfMissingSetting {
+            if let folder = Settings.credentials(besideFile: path), Self.isClosed(folder) {
+                throw SettingsError(
+                    place: error.place,
+                    message: "\(error.message) \(folder) cannot be read: run it as root."
+                )
+            }
+            guard contents == nil else { throw error }
             let folder = FileManager.default.currentDirectoryPath
             throw SettingsError(
                 place: error.place,
@@ -49,10 +76,15 @@ struct SettingsOptions: ParsableArguments {
         }
     }
 
+    /// Whether there is a folder that this user cannot enter.
+    private static func isClosed(_ folder: String?) -> Bool {
+        guard let folder else { return false }
+        return access(folder, F_OK) == 0 && access(folder, R_OK | X_OK) != 0
+    }
+
     /// The sources that ``load(environment:)`` reads, in words.
     var source: String {
-        let path = file ?? Self.defaultFile
-        return FileContents.read(path) == nil ? "the environment" : "\(path) and the environment"
+        FileContents.read(path) == nil ? "the environment" : "\(path) and the environment"
     }
 
     /// Runs `body` with the settings, and with connections to their database for this command. Reports a thrown error as

@@ -25,6 +25,8 @@ package struct Settings: SettingsGroup {
     package var operatorPort: Int?
     /// The address of that port; `nil` for that of the other port.
     package var operatorHost: String?
+    /// The time for which the server goes on serving when it is asked to stop, so that balancers notice.
+    package var drainTime = Duration.seconds(5)
     package var certificateFile: String?
     package var privateKeyFile: String?
     package var publicURL: PublicURL?
@@ -107,7 +109,12 @@ package struct Settings: SettingsGroup {
         readFile: @escaping (String) throws -> String
     ) throws {
         let file = try yaml.map { try SettingsFile(yaml: $0, path: path, names: SettingNames(Self.all)) }
-        let reader = SettingsReader(environment: environment, file: file, readFile: readFile)
+        let reader = SettingsReader(
+            environment: environment,
+            file: file,
+            credentials: yaml.flatMap { _ in Self.credentials(besideFile: path) },
+            readFile: readFile
+        )
         self.init()
         for setting in Self.all {
             try setting.read(reader, &self)
@@ -116,6 +123,12 @@ package struct Settings: SettingsGroup {
             }
         }
         try validate(reader)
+    }
+
+    /// Returns the folder beside a settings file whose files have the names of secrets: `push-server.credentials` for
+    /// `push-server.yaml`; `nil` for a file of another name.
+    package static func credentials(besideFile path: String) -> String? {
+        path.hasSuffix(".yaml") ? "\(path.dropLast(".yaml".count)).credentials" : nil
     }
 
     /// Checks the rules between settings, and sets the defaults that depend on others.
@@ -187,6 +200,12 @@ extension Settings {
             default: "that of `http.host`",
             example: "127.0.0.1",
             "the numeric address to listen on for operators"
+        ),
+        Setting(
+            "http.drain_seconds",
+            \.drainTime,
+            .seconds(0...300),
+            "how long the server goes on serving after SIGTERM, with `/readyz` 503 and `Connection: close`, until its proxy or balancer has noticed ([restarts](proxies.md#restarts))"
         ),
         Setting(
             "http.public_url",

@@ -1,3 +1,4 @@
+import CEmbedded
 import FoundationEssentials
 import Glibc
 
@@ -16,11 +17,9 @@ package enum ThisServer {
 
 /// The version of the program.
 package enum ServerVersion {
-    package static let current = "0.1.0"
+    /// The number of the release, as in `VERSION`: `0.1.0`.
+    package static let current = String(String(cString: embedded_version()).prefix { !$0.isNewline })
 
-    /// The revision of the source, which the image's build puts into the environment.
-    package static let revision: String = {
-        let revision = ProcessInfo.processInfo.environment["PUSH_SERVER_REVISION"] ?? ""
-        return revision.isEmpty ? "unknown" : revision
-    }()
+    /// The commit that the program was built of, or `development build`.
+    package static let revision = embedded_revision().map { String(cString: $0) } ?? "development build"
 }

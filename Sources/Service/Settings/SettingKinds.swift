@@ -97,13 +97,19 @@ extension SettingKind where Value == Int64 {
 
 extension SettingKind where Value == Duration {
     /// A number of seconds from 1 to 3600.
-    package static let seconds = SettingKind(
-        "1 to 3600",
-        problem: SettingKind<Int>.integer(1...3600).problem,
-        parse: { SettingKind<Int>.integer(1...3600).parse($0).map { .seconds($0) } },
-        text: { String($0.components.seconds) },
-        shown: { String($0.components.seconds) }
-    )
+    package static let seconds = seconds(1...3600)
+
+    /// A number of seconds.
+    package static func seconds(_ range: ClosedRange<Int>) -> SettingKind {
+        let kind = SettingKind<Int>.integer(range)
+        return SettingKind(
+            "\(range.lowerBound) to \(range.upperBound)",
+            problem: kind.problem,
+            parse: { kind.parse($0).map { .seconds($0) } },
+            text: { String($0.components.seconds) },
+            shown: { String($0.components.seconds) }
+        )
+    }
 }
 
 extension SettingKind where Value == Bool {

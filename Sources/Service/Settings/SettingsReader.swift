@@ -1,16 +1,31 @@
 /// A reader of single settings, from the environment or else from the file. It knows the place of each, for errors.
 ///
+/// A secret that neither sets is read from a file that has its name. systemd passes such files on (`systemd.exec(5)`,
+/// `LoadCredential=`): the server reads `$CREDENTIALS_DIRECTORY/push-server_kakao.admin_key`. Without systemd they are read where they
+/// come from, in a folder beside the settings file: `push-server.credentials/kakao.admin_key`.
+///
 /// Each mapping of a setting that is a list has a reader of its own, for which the mapping is the file.
 package struct SettingsReader {
     private let environment: [String: String]
     private let file: SettingsFile?
+    /// The path of the files of secrets, up to the names of the settings; `nil` for none.
+    private let credentials: String?
     /// Reads a file that contains a secret.
     private let readFile: (String) throws -> String
 
-    package init(environment: [String: String], file: SettingsFile?, readFile: @escaping (String) throws -> String) {
+    /// - Parameters:
+    ///   - credentials: The folder of the files of secrets, for a process that systemd passes none; `nil` for none.
+    package init(
+        environment: [String: String],
+        file: SettingsFile?,
+        credentials: String? = nil,
+        readFile: @escaping (String) throws -> String
+    ) {
         // An empty variable counts as unset: a compose file turns an unset variable into an empty one.
         self.environment = environment.filter { !$0.value.isEmpty }
         self.file = file
+        let passed = self.environment["CREDENTIALS_DIRECTORY"].map { "\($0)/push-server_" }
+        self.credentials = passed ?? credentials.map { "\($0)/" }
         self.readFile = readFile
     }
 
@@ -63,7 +78,13 @@ package struct SettingsReader {
 
     private func file(ofSecret name: String) -> String? {
         guard environment[Self.environmentName(name)] == nil else { return nil }
-        return file?.entries[name] == nil ? text("\(name)_file") : file?.path
+        return file?.entries[name] == nil ? text("\(name)_file") ?? credential(name) : file?.path
+    }
+
+    /// Returns the path of the file that has the name of a secret; `nil` if there is none.
+    private func credential(_ name: String) -> String? {
+        guard let path = credentials.map({ $0 + name }), (try? readFile(path)) != nil else { return nil }
+        return path
     }
 
     private func text(_ name: String) -> String? {
@@ -72,7 +93,7 @@ package struct SettingsReader {
 
     /// Returns the contents of the file that has the secret, without the line end that editors and `echo` append.
     private func textOfFile(_ name: String) throws -> String? {
-        guard let path = text("\(name)_file") else { return nil }
+        guard let path = text("\(name)_file") ?? credential(name) else { return nil }
         do {
             var text = try readFile(path)
             while let last = text.last, last.isNewline { text.removeLast() }
@@ -94,6 +115,7 @@ package struct SettingsReader {
         for suffix in ["", "_file"] {
             if let file, let entry = file.entries[name + suffix] { return file.place(line: entry.line) }
         }
+        if let path = credential(name) { return path }
         if let file, !file.prefix.isEmpty { return file.place(line: file.line) }
         return "\(name) (\(variable)\(SettingsError.missing)"
     }

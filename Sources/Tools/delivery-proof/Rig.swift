@@ -81,6 +81,7 @@ final class Rig: Sendable {
             "KAKAO_API_URL": "http://127.0.0.1:\(kakaoProxy.port)",
             "KAKAO_MAX_CONCURRENT_REQUESTS": String(Scenario.maximumConcurrentRequests),
             "HTTP_PORT": "0",
+            "HTTP_DRAIN_SECONDS": "0",
             "LOG_LEVEL": "info",
         ]
         func start() async throws -> ServerProcess {

@@ -34,6 +34,9 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: "The certificate's private key in PEM form.")
     var keyFile: String?
 
+    @Flag(help: "Listen on one socket for all loops, as with one that a service manager passes on.")
+    var oneSocket = false
+
     func validate() throws {
         guard (certificateFile == nil) == (keyFile == nil) else {
             throw ValidationError("Specify both --certificate-file and --key-file, or neither.")
@@ -54,7 +57,11 @@ struct ServeCommand: AsyncParsableCommand {
         let middleware: [any Middleware] = [AccessLog(logger: logger)]
         let application = Application(router: router, middleware: middleware, logger: logger)
         let loops = try EventLoopGroup()
-        let server = try HTTPServer(settings: settings, loops: loops, logger: logger) { _ in application }
+        let sockets =
+            oneSocket ? [dup(try FileDescriptor.listening(on: settings.host, port: settings.port).rawValue)] : []
+        let server = try HTTPServer(settings: settings, sockets: sockets, loops: loops, logger: logger) { _ in
+            application
+        }
         server.start()
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         print(server.port)

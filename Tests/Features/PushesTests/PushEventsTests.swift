@@ -51,6 +51,7 @@ import Testing
             async let end = stream.follow(service.api, push)
             try await eventually("the first event is received") { try stream.pushes.count == 1 }
             #expect(stream.head.lowercased().contains("content-type: text/event-stream"))
+            #expect(stream.head.lowercased().contains("x-accel-buffering: no"))
             #expect(try stream.pushes == [try await service.api.summary(push)])
             #expect(try await service.api.control(push, "pause") == 200)
             try await eventually("an event has the state paused") {

@@ -75,6 +75,29 @@ import Testing
         }
     }
 
+    @Test("On SIGTERM a server goes on serving, is not ready, and closes each connection after its response")
+    func drained() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var environment = RunningProgram.environment(database, kakao)
+            environment["HTTP_DRAIN_SECONDS"] = "300"
+            try await RunningProgram.with(environment: environment) { process, api in
+                #expect(try await api.get("/readyz").status == 200)
+                process.send(SIGTERM)
+                try await eventually("the server is not ready") {
+                    let ready = try await api.get("/readyz")
+                    return ready.status == 503 && ready.json?["checks"]?["server"] == "shutting_down"
+                }
+                let answer = try await api.with("KakaoAK \(Keys.admin)")
+                    .get("/kakao/link/callback", ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "a"])
+                #expect(answer.status == 200)
+                #expect(answer.headerFields[.connection] == "close")
+                #expect(try await database.count("link_callbacks") == 1)
+                process.send(SIGKILL)
+                #expect(await process.ended() == .signaled(SIGKILL))
+            }
+        }
+    }
+
     @Test("On SIGTERM while Kakao does not respond, a server releases its claims and exits with 0 in time")
     func terminatedWithoutKakao() async throws {
         try await withDatabaseAndKakao { database, kakao in

@@ -246,6 +246,23 @@ struct SettingsTests {
         #expect(Self.error(yaml: "http:\n  host_file: /run/key\n")?.place == "config/push-server.yaml:2")
     }
 
+    @Test("A secret that is set nowhere else is a credential of systemd")
+    func credentials() throws {
+        let directory = "/run/credentials/push-server.service"
+        let path = "\(directory)/push-server_operator.key"
+        let environment = ["CREDENTIALS_DIRECTORY": directory]
+        let other = String(repeating: "o", count: 32)
+        let files = [path: "\(other)\n"]
+        let read = try Self.read(environment, without: "OPERATOR_KEY", files: files)
+        #expect(read.identity.operatorKey.revealed == other)
+        #expect(read.secretFiles.contains(path))
+        #expect(try Self.read(environment, files: files).identity.operatorKey.revealed == Keys.operator)
+        let short = Self.error(environment, without: "OPERATOR_KEY", files: [path: "short"])
+        #expect(short?.place == path)
+        let missing = Self.error(environment, without: "OPERATOR_KEY")
+        #expect(missing?.message == "operator.key is required.")
+    }
+
     @Test(
         "The error of a missing required setting names the setting and its environment variable",
         arguments: [

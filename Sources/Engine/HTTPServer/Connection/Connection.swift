@@ -480,6 +480,11 @@ final class Connection: @unchecked Sendable {
 
     // MARK: End
 
+    /// Makes the next response the last.
+    func drain() {
+        state.drain()
+    }
+
     /// Begins a graceful shutdown: the current request is the last, or else one that has arrived and is not read yet.
     func shutDown() {
         perform(state.shutDown(hasArrived: !input.isEmpty || isWaitingForTurn || hasUnreadInput))

@@ -100,6 +100,8 @@ final class ConnectionState {
     private var maximumBodyBytes = 0
     /// Whether the current request is the last, because the server is shutting down or has dropped input.
     private var isClosing = false
+    /// Whether the next response is the last, because the server is about to shut down.
+    private var isDraining = false
 
     init(limits: HeadLimits) {
         self.limits = limits
@@ -276,7 +278,7 @@ final class ConnectionState {
 
     /// Whether the next response to be written is the connection's last.
     var closesAfterAnswer: Bool {
-        guard !isClosing else { return true }
+        guard !isClosing, !isDraining else { return true }
         switch state {
         case .headComplete(let exchange), .body(let exchange), .handling(let exchange): return exchange.endsConnection
         case .answering(let isLast): return isLast
@@ -366,6 +368,11 @@ final class ConnectionState {
             state = .closed
             return .close
         }
+    }
+
+    /// Makes the next response the connection's last: that to the current request or, if there is none, to the next.
+    func drain() {
+        isDraining = true
     }
 
     /// Begins a graceful shutdown: the current request is the last.

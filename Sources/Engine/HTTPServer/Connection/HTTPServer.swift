@@ -4,10 +4,12 @@ import Glibc
 package import Logging
 import Net
 
-/// An HTTP/1.1 server on POSIX sockets. Each loop has its own listener, connections and handlers.
+/// An HTTP/1.1 server on POSIX sockets. Each loop has its own connections and handlers: a request is read, handled and answered on
+/// one loop.
 ///
-/// The listeners share a port by `SO_REUSEPORT`: the kernel distributes connections over them. A request is read,
-/// handled and answered on one loop.
+/// Each loop has a listener of its own, too. They share a port by `SO_REUSEPORT`: the kernel distributes connections over them. If a
+/// service manager has passed on sockets that listen (`sd_listen_fds(3)`), which remain when this process ends, the loop that has
+/// such a socket accepts its connections, and the loops take turns with them.
 package final class HTTPServer: Sendable {
     let loopServers: [LoopServer]
     private let limit: ConnectionLimit
@@ -19,15 +21,20 @@ package final class HTTPServer: Sendable {
 
     /// Binds and listens. Connections are accepted after ``start()``.
     ///
-    /// - Parameter makeApplication: Called once per loop, so that a handler's dependencies can be confined to its loop.
+    /// - Parameters:
+    ///   - sockets: The sockets that listen at the address of the settings, of which the server becomes the owner. Empty: it
+    ///     opens some itself.
+    ///   - makeApplication: Called once per loop, so that a handler's dependencies can be confined to its loop.
     /// - Throws: ``SystemError`` if the server cannot listen on the address, and any error from `makeApplication`.
     package init(
         settings: HTTPServerSettings,
+        sockets: [Int32] = [],
         loops: EventLoopGroup,
         logger: Logger,
         makeApplication: (EventLoop) throws -> Application
     ) throws {
-        if settings.port != 0 { try FileDescriptor.checkIsFree(settings.host, port: settings.port) }
+        let isGiven = !sockets.isEmpty
+        if settings.port != 0, !isGiven { try FileDescriptor.checkIsFree(settings.host, port: settings.port) }
         let limit = ConnectionLimit(
             maximum: settings.maximumConnections,
             perAddress: settings.maximumConnectionsPerAddress,
@@ -36,12 +43,21 @@ package final class HTTPServer: Sendable {
         let budget = BodyBudget(limit: settings.bodyBudget)
         var port = settings.port
         var loopServers: [LoopServer] = []
-        for loop in loops.loops {
-            let listener = try FileDescriptor.listening(on: settings.host, port: port)
-            port = try listener.boundPort()
+        for (index, loop) in loops.loops.enumerated() {
+            var listeners: [Listener] = []
+            if isGiven {
+                for number in stride(from: index, to: sockets.count, by: loops.loops.count) {
+                    listeners.append(Listener(try FileDescriptor.listening(sockets[number]), remains: true))
+                }
+            } else {
+                let descriptor = try FileDescriptor.listening(on: settings.host, port: port)
+                port = try descriptor.boundPort()
+                listeners.append(Listener(descriptor, remains: false))
+            }
             let loopServer = LoopServer(
                 loop: loop,
-                listener: listener,
+                listeners: listeners,
+                sharesConnections: isGiven,
                 settings: settings,
                 application: try makeApplication(loop),
                 limit: limit,
@@ -117,8 +133,16 @@ package final class HTTPServer: Sendable {
         }
     }
 
+    /// Tells clients to close their connections, by `Connection: close` in each response from now on. New ones are accepted, too,
+    /// because a balancer needs time to notice that the server is about to stop.
+    package func drain() {
+        for server in loopServers { server.loop.execute { server.drain() } }
+    }
+
     /// Stops accepting, lets every connection finish its current request, and closes the remaining ones after `limit`.
     package func shutdown(within limit: Duration) async {
+        // Before any connection ends: a loop may pass its last ones on.
+        for server in loopServers { await server.loop.result { server.stopAccepting() } }
         await withTaskGroup(of: Void.self) { group in
             for server in loopServers {
                 group.addTask { await Self.shutdown(server, within: limit) }

@@ -6,7 +6,7 @@ import LogOutput
 import Logging
 import Net
 
-/// The part of a server that belongs to one loop: its listener, connections and handlers.
+/// The part of a server that belongs to one loop: its listeners, connections and handlers.
 final class LoopServer: @unchecked Sendable {
     // Confined to `loop`. The methods that others call check that; `application` never changes.
 
@@ -55,8 +55,14 @@ final class LoopServer: @unchecked Sendable {
     /// The server's parts on its other loops.
     var others: [LoopServer] = []
 
-    private var listener: FileDescriptor?
-    private var registration: Registration?
+    private let listeners: [Listener]
+    /// Whether the loops take turns with the connections of these listeners, because the others have none of their own.
+    private let sharesConnections: Bool
+    /// The number of connections that were passed on.
+    private var turn = 0
+    private var isServing = false
+    /// Whether the current request of each connection is its last, because the server is about to stop.
+    private var isDraining = false
     private(set) var connections: [ObjectIdentifier: Connection] = [:]
     /// The connections that count towards the limit of their address. Empty without such a limit.
     private var counted: [SocketAddress.Network: [ObjectIdentifier: Connection]] = [:]
@@ -87,7 +93,8 @@ final class LoopServer: @unchecked Sendable {
 
     init(
         loop: EventLoop,
-        listener: consuming FileDescriptor,
+        listeners: [Listener],
+        sharesConnections: Bool,
         settings: HTTPServerSettings,
         application: Application,
         limit: ConnectionLimit,
@@ -95,7 +102,8 @@ final class LoopServer: @unchecked Sendable {
         logger: Logger
     ) {
         self.loop = loop
-        self.listener = consume listener
+        self.listeners = listeners
+        self.sharesConnections = sharesConnections
         self.settings = settings
         timeouts = Timeouts(settings)
         self.application = application
@@ -115,38 +123,34 @@ final class LoopServer: @unchecked Sendable {
 
     func start() throws {
         loop.preconditionOnLoop()
-        guard let descriptor = listener?.rawValue else { return }
-        // A retain cycle between loop and server, until `shutDown`.
-        registration = try loop.register(descriptor, interest: .read) { _ in self.accept() }
+        isServing = true
         isAccepting = true
+        for listener in listeners {
+            // A retain cycle between loop and server, until `stopAccepting`.
+            try listener.start(on: loop) { self.accept(listener) }
+        }
     }
 
     // MARK: Accepting
 
-    private func accept() {
-        guard let descriptor = listener?.rawValue else { return }
+    private func accept(_ listener: Listener) {
         for _ in 0..<Self.acceptsPerTick {
             if !limit.acquire() {
                 // A place is made only for a connection that waits. The loop calls again when there is one.
-                guard Self.hasWaiting(descriptor) else { return }
+                guard listener.hasWaiting else { return }
                 guard evict(), limit.acquire() else { return waitForPlace() }
             }
-            guard acceptOne(descriptor) else { return }
+            guard acceptOne(listener) else { return }
         }
     }
 
     /// Accepts a connection for a place that was acquired, or releases the place. Returns whether there may be more
     /// connections.
-    private func acceptOne(_ listener: Int32) -> Bool {
-        var storage = sockaddr_storage()
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        let descriptor = withUnsafeMutablePointer(to: &storage) { storage in
-            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                accept4(listener, $0, &length, Int32(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue))
-            }
-        }
-        guard descriptor >= 0 else {
-            let error = SystemError(call: "accept4")
+    private func acceptOne(_ listener: Listener) -> Bool {
+        let socket: AcceptedSocket
+        do throws(SystemError) {
+            socket = try listener.accept()
+        } catch {
             limit.release(nil)
             switch error.code {
             case EAGAIN, EINTR:
@@ -161,17 +165,26 @@ final class LoopServer: @unchecked Sendable {
             return false
         }
         pause = Self.shortestPause
-        admit(FileDescriptor(owning: descriptor), from: SocketAddress(storage))
+        passOn(socket)
         return true
+    }
+
+    /// Starts a connection on the loop whose turn it is.
+    private func passOn(_ socket: AcceptedSocket) {
+        if sharesConnections { turn = (turn + 1) % (others.count + 1) }
+        guard turn > 0 else { return admit(socket) }
+        let server = others[turn - 1]
+        server.loop.execute { server.admit(socket) }
     }
 
     /// Starts a connection. If its address has no place left, its longest idle connection is closed to make room. If
     /// none is idle on this loop, the other loops are asked.
-    private func admit(_ descriptor: consuming FileDescriptor, from address: SocketAddress) {
+    private func admit(_ socket: AcceptedSocket) {
+        let address = socket.address
         if limit.assign(to: address) || closeIdle(of: address.network) && limit.assign(to: address) {
-            start(descriptor, from: address)
+            start(socket)
         } else {
-            admitWhenRoom(AcceptedSocket(descriptor: descriptor, address: address), asking: others[...])
+            admitWhenRoom(socket, asking: others[...])
         }
     }
 
@@ -186,18 +199,12 @@ final class LoopServer: @unchecked Sendable {
             let hasRoom = server.closeIdle(of: socket.address.network)
             loop.execute { [self] in
                 // Another connection may have taken the place meanwhile.
-                guard hasRoom, registration != nil, limit.assign(to: socket.address),
-                    let descriptor = socket.takeDescriptor()
-                else { return admitWhenRoom(socket, asking: registration == nil ? [] : servers.dropFirst()) }
-                start(descriptor, from: socket.address)
+                guard hasRoom, isServing, limit.assign(to: socket.address) else {
+                    return admitWhenRoom(socket, asking: isServing ? servers.dropFirst() : [])
+                }
+                start(socket)
             }
         }
-    }
-
-    /// Returns whether a connection waits to be accepted.
-    private static func hasWaiting(_ listener: Int32) -> Bool {
-        var listener = pollfd(fd: listener, events: Int16(POLLIN), revents: 0)
-        return poll(&listener, 1, 0) == 1
     }
 
     /// Lets new connections wait in the kernel's queue until one of this or another loop ends, or becomes idle.
@@ -247,11 +254,14 @@ final class LoopServer: @unchecked Sendable {
         return true
     }
 
-    private func start(_ descriptor: consuming FileDescriptor, from address: SocketAddress) {
+    private func start(_ socket: AcceptedSocket) {
+        let address = socket.address
+        guard let descriptor = socket.takeDescriptor() else { return }
         do {
             let connection = try Connection(server: self, descriptor: descriptor, remoteAddress: address)
             try connection.start()
             connections[ObjectIdentifier(connection)] = connection
+            if isDraining { connection.drain() }
             if limit.counts(address) {
                 counted[address.network, default: [:]][ObjectIdentifier(connection)] = connection
             }
@@ -314,9 +324,9 @@ final class LoopServer: @unchecked Sendable {
     }
 
     private func setAccepting(_ accepts: Bool) {
-        guard let registration, isAccepting != accepts else { return }
+        guard isAccepting != accepts else { return }
         isAccepting = accepts
-        loop.setInterest(accepts ? .read : [], of: registration)
+        for listener in listeners { listener.setAccepting(accepts, on: loop) }
     }
 
     // MARK: Connections
@@ -361,13 +371,30 @@ final class LoopServer: @unchecked Sendable {
 
     // MARK: End
 
-    /// Stops accepting and lets each connection finish its current request.
+    /// Goes on accepting, and tells each client to close its connection after the current or next request.
+    func drain() {
+        loop.preconditionOnLoop()
+        isDraining = true
+        for connection in connections.values { connection.drain() }
+    }
+
+    /// Stops accepting. What waits in the queue of a listener of its own is accepted before.
+    func stopAccepting() {
+        loop.preconditionOnLoop()
+        setAccepting(false)
+        for listener in listeners {
+            // The queue of a socket that remains waits for the next process.
+            while !listener.remains, limit.acquire() { guard acceptOne(listener) else { break } }
+            listener.close(on: loop)
+        }
+    }
+
+    /// Lets each connection finish its current request, after ``stopAccepting()``.
     ///
     /// - Parameter done: Called once, when the last connection has ended.
     func shutDown(_ done: @escaping () -> Void) {
         loop.preconditionOnLoop()
-        loop.deregister(registration.take())
-        listener = nil
+        isServing = false
         // The parts retain each other.
         others = []
         whenEmpty.append(done)
@@ -403,18 +430,4 @@ extension LoopServer: WaitingWork {
         }
         return !waiting.isEmpty
     }
-}
-
-/// An accepted socket that waits for a place.
-private final class AcceptedSocket: @unchecked Sendable {
-    // Used only on the loop that accepted it. The socket is closed with this object.
-    private var descriptor: FileDescriptor?
-    let address: SocketAddress
-
-    init(descriptor: consuming FileDescriptor, address: SocketAddress) {
-        self.descriptor = consume descriptor
-        self.address = address
-    }
-
-    func takeDescriptor() -> FileDescriptor? { descriptor.take() }
 }

@@ -9,13 +9,28 @@ extension FileDescriptor {
     /// - Throws: ``SystemError`` that names the call and the address.
     package static func listening(on host: String, port: Int) throws -> FileDescriptor {
         let descriptor = try bound(to: host, port: port, options: [SO_REUSEADDR, SO_REUSEPORT])
+        try descriptor.listen("\(host):\(port)")
+        return descriptor
+    }
+
+    /// Takes ownership of a socket that is bound to an address, and listens as ``listening(on:port:)`` does.
+    ///
+    /// - Throws: ``SystemError`` if it cannot.
+    package static func listening(_ socket: Int32) throws -> FileDescriptor {
+        let descriptor = FileDescriptor(owning: socket)
+        guard fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK) == 0, fcntl(socket, F_SETFD, FD_CLOEXEC) == 0
+        else { throw SystemError(call: "fcntl") }
+        try descriptor.listen("socket \(socket)")
+        return descriptor
+    }
+
+    private func listen(_ address: String) throws {
         // Accepted connections inherit both options.
         // One `send` contains a whole response, so waiting to fill a packet would only delay it (Nagle's algorithm).
-        try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, to: 1)
+        try set(Int32(IPPROTO_TCP), TCP_NODELAY, to: 1)
         // Limits the kernel memory for a slow reader. By default the kernel buffers megabytes per connection.
-        try descriptor.set(Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, to: unsentLimit)
-        guard listen(descriptor.rawValue, 4096) == 0 else { throw SystemError(call: "listen(\(host):\(port))") }
-        return descriptor
+        try set(Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, to: Self.unsentLimit)
+        guard Glibc.listen(rawValue, 4096) == 0 else { throw SystemError(call: "listen(\(address))") }
     }
 
     /// The maximum number of unsent bytes in the kernel: enough for the responses of a few round trips.
@@ -70,12 +85,24 @@ extension FileDescriptor {
         try localAddress().port
     }
 
+    /// Returns the port at which a socket listens; `nil` if it is none that listens for TCP.
+    package static func listeningPort(_ socket: Int32) -> Int? {
+        var listens: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        guard getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0, listens == 1,
+            let port = try? localAddress(socket).port, port != 0
+        else { return nil }
+        return port
+    }
+
     /// Returns the address and the port of this end of the socket.
-    func localAddress() throws -> SocketAddress {
+    func localAddress() throws -> SocketAddress { try Self.localAddress(rawValue) }
+
+    private static func localAddress(_ socket: Int32) throws -> SocketAddress {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let result = withUnsafeMutablePointer(to: &storage) { storage in
-            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(rawValue, $0, &length) }
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(socket, $0, &length) }
         }
         guard result == 0 else { throw SystemError(call: "getsockname") }
         return SocketAddress(storage)

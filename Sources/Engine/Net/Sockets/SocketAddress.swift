@@ -48,7 +48,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
                 // The address follows the family, port and flow information.
                 let high = UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
                 let low = UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self))
-                return .v6(high, low, port: UInt16(bigEndian: port))
+                return Self.kind(high, low, port: UInt16(bigEndian: port))
             default:
                 return .unknown
             }
@@ -68,7 +68,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
             kind = .v4(UInt32(bigEndian: v4.s_addr), port: 0)
         } else if inet_pton(AF_INET6, String(text), &v6) == 1 {
             kind = withUnsafeBytes(of: v6) { bytes in
-                .v6(
+                Self.kind(
                     UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
                     UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)),
                     port: 0
@@ -79,12 +79,17 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// Returns an IPv6 address, or the IPv4 address that it stands for (RFC 4291 §2.5.5.2): that of an IPv4 client of a socket that
+    /// listens on `::`.
+    private static func kind(_ high: UInt64, _ low: UInt64, port: UInt16) -> Kind {
+        guard high == 0, low >> 32 == 0xFFFF else { return .v6(high, low, port: port) }
+        return .v4(UInt32(truncatingIfNeeded: low), port: port)
+    }
+
     /// The network by which connections and requests are counted.
     package var network: Network {
         switch kind {
         case .v4(let address, _): Network(v4: address)
-        // An IPv4 client of a socket that listens on `::`.
-        case .v6(0, let low, _) where low >> 32 == 0xFFFF: Network(v4: UInt32(truncatingIfNeeded: low))
         case .v6(let high, _, _): Network(v6: high)
         case .unknown: Network(v4: 0)
         }

@@ -45,6 +45,7 @@ struct DevSettings: Sendable {
         ]
         if let certificateFile { fixed["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile }
         let defaults = [
+            "HTTP_DRAIN_SECONDS": "0",
             "LOGIN_RETURN_URLS": "http://localhost:3000/login/done",
             // The page writes the title there, for an app that shows its notifications itself.
             "PUSHES_ADVERTISING_TEXT": "title",
@@ -66,7 +67,7 @@ struct DevSettings: Sendable {
     ///
     /// - Throws: ``SettingsError`` if one of the environment or of the settings file is unknown or invalid.
     func read(_ variables: [String: String]) throws -> Settings {
-        var settings = try options.load(environment: variables)
+        var settings = try options.ofDevelopment.load(environment: variables)
         settings.publicURL = settings.publicURL ?? .own(host: DevHost(settings.http.host).inURL)
         return settings
     }

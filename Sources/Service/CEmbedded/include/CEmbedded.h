@@ -17,4 +17,10 @@ const embedded_file *embedded_migration_at(size_t index);
 /// Returns the file of the operator's page at an index, likewise.
 const embedded_file *embedded_page_file_at(size_t index);
 
+/// Returns the version of the program, the text of the file `VERSION`.
+const char *embedded_version(void);
+
+/// Returns the commit that the program was built of; `NULL` for a build that is not to be released.
+const char *embedded_revision(void);
+
 #endif
