@@ -17,6 +17,13 @@ package struct FileDescriptor: ~Copyable, Sendable {
     deinit {
         _ = close(rawValue)
     }
+
+    /// Returns the number of the open descriptor, whose owner is the caller from now on.
+    package consuming func release() -> Int32 {
+        let number = rawValue
+        discard self
+        return number
+    }
 }
 
 /// A system call that failed.

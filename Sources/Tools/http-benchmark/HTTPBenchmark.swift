@@ -58,7 +58,7 @@ struct ServeCommand: AsyncParsableCommand {
         let application = Application(router: router, middleware: middleware, logger: logger)
         let loops = try EventLoopGroup()
         let sockets =
-            oneSocket ? [dup(try FileDescriptor.listening(on: settings.host, port: settings.port).rawValue)] : []
+            oneSocket ? [try FileDescriptor.listening(on: settings.host, port: settings.port).release()] : []
         let server = try HTTPServer(settings: settings, sockets: sockets, loops: loops, logger: logger) { _ in
             application
         }

@@ -47,7 +47,9 @@ package final class HTTPServer: Sendable {
             var listeners: [Listener] = []
             if isGiven {
                 for number in stride(from: index, to: sockets.count, by: loops.loops.count) {
-                    listeners.append(Listener(try FileDescriptor.listening(sockets[number]), remains: true))
+                    let descriptor = try FileDescriptor.listening(sockets[number])
+                    port = try descriptor.boundPort()
+                    listeners.append(Listener(descriptor, remains: true))
                 }
             } else {
                 let descriptor = try FileDescriptor.listening(on: settings.host, port: port)
