@@ -69,12 +69,13 @@ wait_until() {
 build_release() {
     local revision=${REVISION:-} object options product
     if [ -z "$revision" ]; then
-        revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
-        git diff --quiet HEAD -- 2>/dev/null || revision+=-changed
+        revision=$(git rev-parse HEAD 2>/dev/null) || revision=unknown
+        [ -z "$(git status --porcelain -- Package.swift Sources VERSION migrations 2>/dev/null)" ] || revision+=-changed
     fi
     # In an object file of its own, another commit only costs another link.
     object=.build-static/revision-$revision.o
     mkdir -p .build-static
+    find .build-static -maxdepth 1 -name 'revision-*.o' ! -path "$object" -delete
     echo "const char push_server_revision[] = \"$revision\";" | clang -x c -c - -o "$object"
 
     # The program needs no Swift on the machine that it runs on.

@@ -124,8 +124,10 @@ package final class PushServer: Service {
     ///
     /// - Parameter read: Reads the settings. It may block.
     package func reload(_ read: @escaping @Sendable () throws -> Settings) async {
-        serviceManager.send(.reloading)
-        defer { serviceManager.send(.ready("Serving")) }
+        // A service manager that waits for the start would take the message after the reload for its end.
+        let isServing = context.gate.isOpen && !context.gate.isShuttingDown
+        if isServing { serviceManager.send(.reloading) }
+        defer { if isServing { serviceManager.send(.ready("Serving")) } }
         let present = settings.withLock { $0 }
         let (next, changes, httpSettings): (Settings, Settings.Changes, HTTPServerSettings)
         do {

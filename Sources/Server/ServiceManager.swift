@@ -8,6 +8,8 @@ import Settings
 package struct ServiceManager: Sendable {
     /// The first socket that a service manager passes on.
     private static let firstSocket: Int32 = 3
+    /// The maximum number of sockets, far above what a server has ports for.
+    private static let maximumSockets: Int32 = 64
 
     /// The sockets that it passed on. They remain when this process ends.
     let sockets: [Int32]
@@ -19,8 +21,8 @@ package struct ServiceManager: Sendable {
     /// Reads what the service manager has set in the environment.
     package init(environment: [String: String]) {
         func isOfThisProcess(_ name: String) -> Bool { environment[name] == String(getpid()) }
-        let count = environment["LISTEN_FDS"].flatMap { Int32($0) } ?? 0
-        sockets = isOfThisProcess("LISTEN_PID") ? (0..<max(0, count)).map { Self.firstSocket + $0 } : []
+        let count = isOfThisProcess("LISTEN_PID") ? environment["LISTEN_FDS"].flatMap { Int32($0) } ?? 0 : 0
+        sockets = (0..<min(max(0, count), Self.maximumSockets)).map { Self.firstSocket + $0 }
         address = environment["NOTIFY_SOCKET"]
         let microseconds = environment["WATCHDOG_USEC"].flatMap { Int64($0) } ?? 0
         let isWatched = environment["WATCHDOG_PID"] == nil || isOfThisProcess("WATCHDOG_PID")
@@ -28,6 +30,12 @@ package struct ServiceManager: Sendable {
     }
 
     // MARK: Sockets
+
+    /// Returns the addresses at which the sockets of a port listen; `nil` if there are none.
+    func addresses(at port: Int) -> String? {
+        let addresses = sockets(at: port).compactMap { try? FileDescriptor.localAddress($0).description }
+        return addresses.isEmpty ? nil : addresses.joined(separator: ", ")
+    }
 
     /// Returns the sockets that listen at a port.
     func sockets(at port: Int) -> [Int32] {
@@ -58,21 +66,30 @@ package struct ServiceManager: Sendable {
         /// It serves, in words for `systemctl status`.
         case ready(String)
         case reloading
-        case stopping
+        /// It ends within this time.
+        case stopping(within: Duration)
         case alive
 
         fileprivate var text: String {
             switch self {
             case .ready(let status): "READY=1\nSTATUS=\(status)"
             case .reloading:
-                "RELOADING=1\nMONOTONIC_USEC=\(EventLoop.milliseconds() * 1000)\nSTATUS=Reading the settings"
-            case .stopping: "STOPPING=1\nSTATUS=Shutting down"
+                "RELOADING=1\nMONOTONIC_USEC=\(Self.monotonicMicroseconds)\nSTATUS=Reading the settings"
+            case .stopping(let limit):
+                "STOPPING=1\nSTATUS=Shutting down\nEXTEND_TIMEOUT_USEC=\(limit.wholeMilliseconds * 1000)"
             case .alive: "WATCHDOG=1"
             }
         }
+
+        /// The time of the clock by which a service manager judges whether a reload is the one that it asked for.
+        private static var monotonicMicroseconds: Int {
+            var time = timespec()
+            clock_gettime(CLOCK_MONOTONIC, &time)
+            return time.tv_sec * 1_000_000 + time.tv_nsec / 1000
+        }
     }
 
-    /// Sends a message, without waiting. A service manager that does not read it is none of the server's concern.
+    /// Sends a message, without waiting. It is lost if the service manager does not read its messages.
     func send(_ message: Message) {
         guard let address else { return }
         var name = sockaddr_un()
@@ -93,8 +110,8 @@ package struct ServiceManager: Sendable {
         }
     }
 
-    /// Tells the service manager that the server is alive, twice in the time that it waits. The word goes round all loops
-    /// before: one that is stuck keeps it, and the server is restarted. Ends when the task is cancelled.
+    /// Tells the service manager that the server is alive, twice in the time that it waits. Each loop has to run before each message:
+    /// if one is stuck, no message is sent, and the server is restarted. Ends when the task is cancelled.
     func feedWatchdog(_ loops: [EventLoop]) async {
         guard let watchdog, address != nil else { return }
         repeat {

@@ -16,7 +16,9 @@ struct ServingService: Service {
     private static let tooManyConnections = "53300"
     /// How long startup waits at most for the connection that receives notifications of other servers.
     private static let listeningTime = Duration.seconds(2)
-    // On `SIGTERM` the server stops within `http.drain_seconds` and 10 s.
+    /// The time in which a service manager lets the server end after `http.drain_seconds`: the times below, those of the last
+    /// statements, and some for a busy machine.
+    private static let stopTime = Duration.seconds(15)
     /// The time that Kakao then has to answer calls in flight. A call that is cancelled then is recorded as unanswered.
     private static let kakaoTime = Duration.seconds(5)
     /// The time for requests in flight and for storing the results of sends.
@@ -42,9 +44,12 @@ struct ServingService: Service {
         let listening = Signal(loop: context.sending.loop)
         let listener = listener(listening)
         http.start()
-        var addresses: Logger.Metadata = ["address": "\(settings.http.host):\(http.main.port)"]
+        func address(_ host: String, _ port: Int) -> Logger.MetadataValue {
+            "\(serviceManager.addresses(at: port) ?? "\(host):\(port)")"
+        }
+        var addresses: Logger.Metadata = ["address": address(settings.http.host, http.main.port)]
         if let operators = http.operators {
-            addresses["operator_address"] = "\(settings.operatorHost ?? settings.http.host):\(operators.port)"
+            addresses["operator_address"] = address(settings.operatorHost ?? settings.http.host, operators.port)
         }
         if let secure = http.secure { addresses["https_address"] = "\(settings.http.host):\(secure.port)" }
         if !serviceManager.sockets.isEmpty { addresses["sockets"] = "of the service manager" }
@@ -82,8 +87,9 @@ struct ServingService: Service {
         } catch {
             failure = error
         }
-        serviceManager.send(.stopping)
-        await stop(listener, background, after: failure == nil ? settings.drainTime : .zero)
+        let drainTime = failure == nil ? settings.drainTime : .zero
+        serviceManager.send(.stopping(within: drainTime + Self.stopTime))
+        await stop(listener, background, after: drainTime)
         if let failure { throw failure }
     }
 
@@ -118,7 +124,7 @@ struct ServingService: Service {
 
     /// - Parameters:
     ///   - background: The task of the work in the background; `nil` if it was not started.
-    ///   - drainTime: The time for which the server goes on serving, until nobody sends it requests.
+    ///   - drainTime: The time for which the server goes on serving, so that balancers notice.
     private func stop(
         _ listener: PostgresListener,
         _ background: Task<Void, Never>?,

@@ -10,8 +10,8 @@ struct ServeCommand: AsyncParsableCommand {
         discussion: """
             SIGTERM or SIGINT shuts the server down: for http.drain_seconds it goes on serving, until its balancer has noticed; then \
             it finishes the requests and sends in flight, within 10 seconds. SIGHUP reads the settings, the files of secrets and \
-            the certificate again, and applies what needs no restart. Of systemd it takes sockets (LISTEN_FDS), credentials \
-            (CREDENTIALS_DIRECTORY) and the watchdog.
+            the certificate again, and applies what needs no restart. From systemd it takes sockets (LISTEN_FDS) and \
+            credentials (CREDENTIALS_DIRECTORY), and it serves its watchdog.
             """
     )
 

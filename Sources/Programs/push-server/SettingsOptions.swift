@@ -41,32 +41,23 @@ struct SettingsOptions: ParsableArguments {
     /// - Throws: ``SettingsError`` if the file cannot be read or a setting is missing, unknown or invalid.
     func load(environment: [String: String] = ProcessInfo.processInfo.environment) throws -> Settings {
         let path = path
-        errno = 0
-        let contents = FileContents.read(path)
-        guard contents != nil || file == nil && access(path, F_OK) != 0 else {
-            throw SettingsError(
-                place: path,
-                message: "The file cannot be read\(errno == 0 ? "" : ": \(String(cString: strerror(errno)))")."
-            )
+        let yaml: String?
+        do {
+            yaml = try FileContents.text(path)
+        } catch {
+            guard file == nil, error.code == ENOENT else {
+                throw SettingsError(place: path, message: "The file cannot be read\(error.words).")
+            }
+            yaml = nil
         }
         do {
             return try Settings(
                 environment: environment,
-                yaml: contents.map { String(decoding: $0, as: UTF8.self) },
+                yaml: yaml,
                 path: path,
-                readFile: { path in
-                    guard let contents = FileContents.read(path) else { throw CocoaError(.fileReadNoSuchFile) }
-                    return String(decoding: contents, as: UTF8.self)
-                }
+                readFile: FileContents.text
             )
-        } catch let error as SettingsError where error.isOfMissingSetting {
-            if let folder = Settings.credentials(besideFile: path), Self.isClosed(folder) {
-                throw SettingsError(
-                    place: error.place,
-                    message: "\(error.message) \(folder) cannot be read: run it as root."
-                )
-            }
-            guard contents == nil else { throw error }
+        } catch let error as SettingsError where yaml == nil && error.isOfMissingSetting {
             let folder = FileManager.default.currentDirectoryPath
             throw SettingsError(
                 place: error.place,
@@ -74,12 +65,6 @@ struct SettingsOptions: ParsableArguments {
                     "\(error.message) There is no readable \(path) in \(folder): run it in the folder of the file, or name the file with --config."
             )
         }
-    }
-
-    /// Whether there is a folder that this user cannot enter.
-    private static func isClosed(_ folder: String?) -> Bool {
-        guard let folder else { return false }
-        return access(folder, F_OK) == 0 && access(folder, R_OK | X_OK) != 0
     }
 
     /// The sources that ``load(environment:)`` reads, in words.

@@ -1,3 +1,5 @@
+import Glibc
+
 /// A reader of single settings, from the environment or else from the file. It knows the place of each, for errors.
 ///
 /// A secret that neither sets is read from a file that has its name. systemd passes such files on (`systemd.exec(5)`,
@@ -83,7 +85,14 @@ package struct SettingsReader {
 
     /// Returns the path of the file that has the name of a secret; `nil` if there is none.
     private func credential(_ name: String) -> String? {
-        guard let path = credentials.map({ $0 + name }), (try? readFile(path)) != nil else { return nil }
+        guard let path = credentials.map({ $0 + name }) else { return nil }
+        do {
+            _ = try readFile(path)
+        } catch let failure as FileContents.Failure where failure.code == ENOENT {
+            return nil
+        } catch {
+            // Whoever reads it says so.
+        }
         return path
     }
 
@@ -101,7 +110,8 @@ package struct SettingsReader {
         } catch {
             throw SettingsError(
                 place: place(of: name),
-                message: "The file \(path) for \(prefix)\(name) cannot be read."
+                message:
+                    "The file \(path) for \(prefix)\(name) cannot be read\((error as? FileContents.Failure)?.words ?? "")."
             )
         }
     }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import TestSupport
 import Testing
 
@@ -140,7 +141,7 @@ import Testing
             """
         func settings(_ yaml: String) throws -> Settings {
             try Settings(environment: Self.required, yaml: yaml, path: "a.yaml") { path in
-                guard ["/run/1", "/run/2"].contains(path) else { throw CocoaError(.fileReadNoSuchFile) }
+                guard ["/run/1", "/run/2"].contains(path) else { throw FileContents.Failure(code: ENOENT) }
                 return "\(Self.secret)\n"
             }
         }

@@ -41,7 +41,7 @@ import Testing
             return count >= 0 ? String(decoding: buffer[..<count], as: UTF8.self) : nil
         }
 
-        /// Waits for the next message that is no sign of life.
+        /// Waits for the next message that says more than that the server is alive.
         func message() async throws -> String {
             var message: String?
             try await eventually("a message") {
@@ -61,13 +61,14 @@ import Testing
             environment["WATCHDOG_USEC"] = "100000"
             try await RunningProgram.with(environment: environment) { process, _ in
                 #expect(try await messages.message() == "READY=1\nSTATUS=Serving")
-                try await eventually("a sign of life") { messages.next() == "WATCHDOG=1" }
+                try await eventually("a message that it is alive") { messages.next() == "WATCHDOG=1" }
                 process.send(SIGHUP)
                 let reloading = try await messages.message()
                 #expect(reloading.contains(/^RELOADING=1\nMONOTONIC_USEC=[0-9]+\n/))
                 #expect(try await messages.message() == "READY=1\nSTATUS=Serving")
                 process.send(SIGTERM)
-                #expect(try await messages.message() == "STOPPING=1\nSTATUS=Shutting down")
+                let stopping = try await messages.message()
+                #expect(stopping == "STOPPING=1\nSTATUS=Shutting down\nEXTEND_TIMEOUT_USEC=15000000")
                 #expect(await process.ended() == .exited(0))
             }
         }
@@ -89,7 +90,9 @@ import Testing
         }
     }
 
-    @Test("A loop that is stuck keeps the signs of life, and a path that begins with @ is no file")
+    @Test(
+        "A loop that is stuck keeps the server from saying that it is alive, and a path that begins with @ is no file"
+    )
     func stuck() async throws {
         let messages = try Messages("@kakao-push-server-test-\(UUID())")
         let loops = try EventLoopGroup(count: 2)
@@ -98,7 +101,7 @@ import Testing
             environment: ["NOTIFY_SOCKET": messages.path, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": "\(getpid())"]
         )
         let feeding = Task { await manager.feedWatchdog(loops.loops) }
-        try await eventually("a sign of life") { messages.next() == "WATCHDOG=1" }
+        try await eventually("a message that it is alive") { messages.next() == "WATCHDOG=1" }
         let (release, isBlocked) = (DispatchSemaphore(value: 0), Locked(false))
         loops.loops[1].execute {
             isBlocked.withLock { $0 = true }
@@ -111,7 +114,7 @@ import Testing
         _ = messages.next()
         #expect(messages.next() == nil)
         release.signal()
-        try await eventually("a sign of life") { messages.next() == "WATCHDOG=1" }
+        try await eventually("a message that it is alive") { messages.next() == "WATCHDOG=1" }
         feeding.cancel()
         await feeding.value
     }

@@ -1,6 +1,7 @@
 import Callbacks
 import Crypto
 import Devices
+import Glibc
 import HTTPServer
 import KakaoAPI
 import LogOutput
@@ -31,12 +32,11 @@ struct SettingsTests {
         var variables = required.filter { $0.key != missing }
         variables.merge(environment) { $1 }
         return try Settings(environment: variables, yaml: yaml, path: "config/push-server.yaml") { path in
-            guard let text = files[path] else { throw NoSuchFile() }
+            guard let text = files[path] else { throw FileContents.Failure(code: ENOENT) }
+            guard !text.isEmpty else { throw FileContents.Failure(code: EACCES) }
             return text
         }
     }
-
-    private struct NoSuchFile: Error {}
 
     /// Returns the error of invalid settings.
     private static func error(
@@ -160,8 +160,10 @@ struct SettingsTests {
         ])
         #expect(settings.http.host == "::1")
         #expect(settings.http.port == 1)
-        guard case .given(let url) = settings.publicURL else { throw NoSuchFile() }
-        #expect(url == "https://push.example.com")
+        guard case .given("https://push.example.com") = settings.publicURL else {
+            Issue.record("\(String(describing: settings.publicURL))")
+            return
+        }
         #expect(settings.certificateFile == "/c.pem")
         #expect(settings.privateKeyFile == "/k.pem")
         #expect(settings.http.maximumBodyBytes == 2048)
@@ -261,6 +263,8 @@ struct SettingsTests {
         #expect(short?.place == path)
         let missing = Self.error(environment, without: "OPERATOR_KEY")
         #expect(missing?.message == "operator.key is required.")
+        let closed = Self.error(environment, files: ["\(directory)/push-server_feedback.secret": ""])
+        #expect(closed?.message.hasSuffix("for feedback.secret cannot be read: Permission denied.") == true)
     }
 
     @Test(

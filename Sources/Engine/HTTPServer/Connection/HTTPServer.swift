@@ -144,7 +144,12 @@ package final class HTTPServer: Sendable {
     /// Stops accepting, lets every connection finish its current request, and closes the remaining ones after `limit`.
     package func shutdown(within limit: Duration) async {
         // Before any connection ends: a loop may pass its last ones on.
-        for server in loopServers { await server.loop.result { server.stopAccepting() } }
+        for server in loopServers {
+            await server.loop.result {
+                server.drain()
+                server.stopAccepting()
+            }
+        }
         await withTaskGroup(of: Void.self) { group in
             for server in loopServers {
                 group.addTask { await Self.shutdown(server, within: limit) }

@@ -31,7 +31,8 @@ package struct HTTPServerSettings: Sendable {
     /// apart from those of ``trustedProxies`` and those exempted by a request's check. If none has been idle for
     /// ``shortestIdleTime``, the further one waits in the kernel's queue.
     package var maximumConnections = 10_000
-    /// The time for which a connection must have been idle to be closed for another. A new one can send its request in it.
+    /// The time for which a connection must have been idle to be closed for another, and that a new one has when the server stops. A
+    /// new one can send its request in it.
     package var shortestIdleTime = Duration.seconds(1)
     /// The maximum number of connections from one IPv4 address or IPv6 /64 network; `nil` for no limit. Beyond it, the
     /// address's longest idle connection is closed, or the new one if none is idle. An IPv6 /48 may have four times as many, at

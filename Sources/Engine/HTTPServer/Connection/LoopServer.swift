@@ -192,7 +192,7 @@ final class LoopServer: @unchecked Sendable {
     private func admitWhenRoom(_ socket: AcceptedSocket, asking servers: ArraySlice<LoopServer>) {
         guard let server = servers.first else {
             limit.release(nil)
-            recordRefusal(socket.address)
+            if isServing { recordRefusal(socket.address) }
             return
         }
         server.loop.execute { [self] in

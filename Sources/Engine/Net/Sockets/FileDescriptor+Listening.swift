@@ -98,7 +98,8 @@ extension FileDescriptor {
     /// Returns the address and the port of this end of the socket.
     func localAddress() throws -> SocketAddress { try Self.localAddress(rawValue) }
 
-    private static func localAddress(_ socket: Int32) throws -> SocketAddress {
+    /// Returns the address and the port of this end of a socket.
+    package static func localAddress(_ socket: Int32) throws -> SocketAddress {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let result = withUnsafeMutablePointer(to: &storage) { storage in

@@ -67,6 +67,7 @@ struct DevCommand: AsyncParsableCommand {
         try await reportingFailures {
             let sink = LogSink()
             defer { sink.flush() }
+            try SandboxProcess.check()
             try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
             let lock = try DevLock(directory: directory)
             defer { withExtendedLifetime(lock) {} }

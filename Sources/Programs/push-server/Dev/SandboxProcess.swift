@@ -1,5 +1,6 @@
 import ChildProcess
 import EventLoop
+import Glibc
 import HTTPClient
 import HTTPTypes
 import JSON
@@ -14,7 +15,21 @@ struct SandboxProcess {
     private static let startTimeout = Duration.seconds(60)
     private static let stopTimeout = Duration.seconds(10)
 
+    private static let program = Executable.sibling("kakao-sandbox")
+
     private let process: ChildProcess
+
+    /// Checks that there is a sandbox, before anything else is started.
+    ///
+    /// - Throws: ``SettingsError``.
+    static func check() throws {
+        guard access(program, X_OK) != 0 else { return }
+        throw SettingsError(
+            place: program,
+            message:
+                "There is no sandbox, which takes Kakao's place. Install the package kakao-sandbox, or build it beside this program."
+        )
+    }
 
     /// - Parameter onLine: Called with each line that the sandbox prints.
     init(onLine: @escaping @Sendable (String) -> Void) {
@@ -42,7 +57,7 @@ struct SandboxProcess {
         // The kernel sends the sandbox SIGTERM when this process ends, even by a crash.
         process.launch(
             .name("setpriv"),
-            Arguments(["--pdeathsig", "TERM", "--", Executable.sibling("kakao-sandbox")] + arguments),
+            Arguments(["--pdeathsig", "TERM", "--", Self.program] + arguments),
             environment: .inherit.updating(["KAKAO_ADMIN_KEY": adminKey])
         )
         guard case .ready(let line) = await process.waitUntilReady(within: Self.startTimeout) else {

@@ -126,6 +126,24 @@ struct ShutdownTests {
         }
     }
 
+    @Test("A client that connects right before the server stops gets a response to its first request")
+    func firstRequest() async throws {
+        try await withServer(settings { $0.shortestIdleTime = .seconds(3600) }, routes: routes) { server in
+            let client = try server.connect()
+            try await eventually("the connection is accepted") {
+                await server.server.connections().open == 1
+            }
+            async let shutdown: Void = server.server.shutdown(within: .seconds(3600))
+            while (try? server.connect()) != nil { await Task.yield() }
+            for loop in server.server.loopServers { await loop.loop.result {} }
+            let answer = try await client.exchange("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(answer.text == "a")
+            #expect(answer["connection"] == "close")
+            client.shutdownWrite()
+            await shutdown
+        }
+    }
+
     @Test("Two concurrent calls both return")
     func twice() async throws {
         try await withServer(routes: routes) { server in
