@@ -78,9 +78,8 @@ actor Readiness {
     private let unverifiedEvents: Journal?
     private let availability: KakaoAvailability
     private let control: SenderControl
-    /// The latest response, or the one being determined, its expiry by the event loop's clock, and whether the server was shutting
-    /// down.
-    private var latest: (response: Task<Response, Never>, end: UInt64, isShuttingDown: Bool)?
+    /// The latest response, or the one being determined, its expiry by the event loop's clock, and the phase of the server.
+    private var latest: (response: Task<Response, Never>, end: UInt64, phase: StartupGate.Phase)?
 
     init(
         pool: PostgresPool,
@@ -105,13 +104,13 @@ actor Readiness {
 
     /// Returns 200 or 503, with the state of each part.
     func response() async -> Response {
-        let isShuttingDown = gate.isShuttingDown
-        if let latest, pool.loop.now < latest.end, latest.isShuttingDown == isShuttingDown {
+        let phase = gate.phase
+        if let latest, pool.loop.now < latest.end, latest.phase == phase {
             return await latest.response.value
         }
         // A separate task continues if the client disconnects.
         let response = Task(executorPreference: pool.loop) { await self.determineResponse() }
-        latest = (response, pool.loop.now + Self.lifetime.wholeMilliseconds, isShuttingDown)
+        latest = (response, pool.loop.now + Self.lifetime.wholeMilliseconds, phase)
         return await response.value
     }
 

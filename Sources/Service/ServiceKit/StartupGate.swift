@@ -28,6 +28,14 @@ package final class StartupGate: Middleware {
     /// Whether the server is shutting down and should get no new requests.
     package var isShuttingDown: Bool { shutdown.load(ordering: .relaxed) }
 
+    /// What the server does.
+    package enum Phase: Sendable {
+        case starting, serving, shuttingDown
+    }
+
+    /// What the server does now.
+    package var phase: Phase { isShuttingDown ? .shuttingDown : isOpen ? .serving : .starting }
+
     /// Lets all requests pass from now on.
     package func open() {
         state.store(true, ordering: .relaxed)
