@@ -2,6 +2,7 @@ import Endpoints
 import EventLoop
 import HTTPServer
 import Identity
+import Locking
 import Logging
 package import Net
 import Runtime
@@ -24,6 +25,7 @@ struct HTTPServers: Sendable {
     let secure: HTTPServer?
     private let secureTLS: TLSContext?
     private let loopCount: Int
+    private let hasStarted = Locked(false)
 
     /// Binds the ports. Connections are accepted after ``start()``.
     ///
@@ -125,9 +127,14 @@ struct HTTPServers: Sendable {
     /// The servers of all ports.
     var all: [HTTPServer] { [main] + [operators, secure].compactMap(\.self) }
 
-    /// Starts to accept connections.
-    func start() {
-        for server in all { server.start() }
+    /// Starts to accept connections, once. Returns whether this call did.
+    func start() -> Bool {
+        let isFirst = hasStarted.withLock { hasStarted in
+            defer { hasStarted = true }
+            return !hasStarted
+        }
+        if isFirst { for server in all { server.start() } }
+        return isFirst
     }
 
     /// Tells clients to close their connections. New ones are accepted, too.

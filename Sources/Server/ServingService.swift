@@ -16,6 +16,9 @@ struct ServingService: Service {
     private static let tooManyConnections = "53300"
     /// How long startup waits at most for the connection that receives notifications of other servers.
     private static let listeningTime = Duration.seconds(2)
+    /// How long connections wait at the start, at most. A server that is not ready by then answers that it is not, and journals calls from
+    /// Kakao, which waits for three seconds.
+    private static let quietTime = Duration.seconds(1)
     /// The time in which a service manager lets the server end after `http.drain_seconds`: the times below, those of the last
     /// statements, and some for a busy machine.
     private static let stopTime = Duration.seconds(15)
@@ -43,17 +46,11 @@ struct ServingService: Service {
     func run() async throws {
         let listening = Signal(loop: context.sending.loop)
         let listener = listener(listening)
-        http.start()
-        func address(_ host: String, _ port: Int) -> Logger.MetadataValue {
-            "\(serviceManager.addresses(at: port) ?? "\(host):\(port)")"
+        let quiet = Task(executorPreference: context.sending.loop) {
+            try await context.sending.loop.sleep(for: Self.quietTime)
+            accept()
         }
-        var addresses: Logger.Metadata = ["address": address(settings.http.host, http.main.port)]
-        if let operators = http.operators {
-            addresses["operator_address"] = address(settings.operatorHost ?? settings.http.host, operators.port)
-        }
-        if let secure = http.secure { addresses["https_address"] = "\(settings.http.host):\(secure.port)" }
-        if !serviceManager.sockets.isEmpty { addresses["sockets"] = "of the service manager" }
-        logger.notice("Listening", metadata: addresses)
+        defer { quiet.cancel() }
         if let problem = KakaoSettings.problem(ofKey: settings.kakao.adminKey.revealed) {
             logger.warning(
                 "Admin key does not look like one of Kakao",
@@ -77,6 +74,7 @@ struct ServingService: Service {
                 await listening.wait(atMost: Self.listeningTime)
             }
             context.gate.open()
+            accept()
             logger.notice("Ready")
             serviceManager.send(.ready("Serving"))
             try onReady()
@@ -91,6 +89,21 @@ struct ServingService: Service {
         serviceManager.send(.stopping(within: drainTime + Self.stopTime))
         await stop(listener, background, after: drainTime)
         if let failure { throw failure }
+    }
+
+    /// Accepts connections, unless that has begun. Until then they wait in the kernel's queue.
+    private func accept() {
+        guard http.start() else { return }
+        func address(_ host: String, _ port: Int) -> Logger.MetadataValue {
+            "\(serviceManager.addresses(at: port) ?? "\(host):\(port)")"
+        }
+        var addresses: Logger.Metadata = ["address": address(settings.http.host, http.main.port)]
+        if let operators = http.operators {
+            addresses["operator_address"] = address(settings.operatorHost ?? settings.http.host, operators.port)
+        }
+        if let secure = http.secure { addresses["https_address"] = "\(settings.http.host):\(secure.port)" }
+        if !serviceManager.sockets.isEmpty { addresses["sockets"] = "of the service manager" }
+        logger.notice("Listening", metadata: addresses)
     }
 
     /// Returns the connection that receives the notifications of other servers. A (re)connection counts as a
@@ -172,6 +185,7 @@ struct ServingService: Service {
                 if isFirst, context.journal != nil {
                     metadata["until_then"] = "not ready; calls from Kakao are written to the journal"
                 }
+                accept()
                 // Its start is over: a service manager would end a server that does not get there.
                 serviceManager.send(.ready("Waiting for the database: \(error.words)"))
                 isFirst = false

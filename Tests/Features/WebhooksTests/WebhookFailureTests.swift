@@ -25,6 +25,9 @@ import Testing
             kakao.failWebhooks(status: 500, times: 1)
             for number in 1...3 { try await api.linkCallback("\(number)") }
             try await eventually("the others arrive") { kakao.callbackWebhooks.count == 2 }
+            try await eventually("the rejection is stored") {
+                try await api.unacceptedWebhooks().first?["attempts"] == 1
+            }
             let unaccepted = try #require(try await api.unacceptedWebhooks().first)
             #expect(unaccepted["state"] == "pending" && unaccepted["attempts"] == 1)
             #expect(unaccepted["last_status"] == 500 && unaccepted["endpoint"] == "default")

@@ -81,7 +81,6 @@ import Testing
             var environment = RunningProgram.environment(database, kakao)
             environment["HTTP_DRAIN_SECONDS"] = "300"
             try await RunningProgram.with(environment: environment) { process, api in
-                #expect(try await api.get("/readyz").status == 200)
                 process.send(SIGTERM)
                 try await eventually("the server is not ready") {
                     let ready = try await api.get("/readyz")
