@@ -129,7 +129,7 @@ check_install() {
     tar --extract --file "$base" --directory "$root"
     cp "$work"/old/*.deb "$root/root"
     blocks "The first push" 1 1 >"$root/root/commands.sh"
-    chroot "$root" bash -euc 'cd /root && export DEBIAN_FRONTEND=noninteractive && . ./commands.sh' >"$work/install" 2>&1 ||
+    chroot "$root" env --unset=TMPDIR bash -euc 'cd /root && export DEBIAN_FRONTEND=noninteractive && . ./commands.sh' >"$work/install" 2>&1 ||
         fail "the installation failed: $(tail --lines 20 "$work/install")"
     grep -q 'systemctl enable --now push-server' "$work/install" || fail "the installation does not say what comes next"
     [ ! -e "$root/etc/systemd/system/multi-user.target.wants/push-server.service" ] || fail "the installation enables the service"
