@@ -64,14 +64,21 @@ wait_until() {
     done
 }
 
-# build_release PRODUCT ...: builds programs of the package in the current folder as they are released, and prints their folder.
-# REVISION=… names the commit of the source, where there is no Git repository.
-build_release() {
-    local revision=${REVISION:-} object options product
+# Prints $REVISION or, without it, the commit of the current folder, followed by -changed if the sources of the programs have changed.
+find_revision() {
+    local revision=${REVISION:-}
     if [ -z "$revision" ]; then
         revision=$(git rev-parse HEAD 2>/dev/null) || revision=unknown
         [ -z "$(git status --porcelain -- Package.swift Sources VERSION migrations 2>/dev/null)" ] || revision+=-changed
     fi
+    printf %s "$revision"
+}
+
+# build_release PRODUCT ...: builds programs of the package in the current folder as they are released, and prints their folder.
+# REVISION=… names the commit of the source, where there is no Git repository.
+build_release() {
+    local revision object options product
+    revision=$(find_revision)
     # In an object file of its own, another commit only costs another link.
     object=.build-static/revision-$revision.o
     mkdir -p .build-static

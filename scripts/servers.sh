@@ -108,6 +108,14 @@ build() {
     programs=$(swift build --show-bin-path)
 }
 
+# check_out COMMIT: checks a commit out in a clone of this repository, and sets $checkout to the folder of the clone.
+check_out() {
+    checkout=$PWD/.build-compare/source
+    [ -e "$checkout/.git" ] || git clone --quiet --shared . "$checkout"
+    git -C "$checkout" fetch --quiet --tags origin
+    git -C "$checkout" checkout --quiet --detach "$1"
+}
+
 # MARK: PostgreSQL
 
 # PostgreSQL refuses to run as root.

@@ -61,7 +61,7 @@ package struct ServiceManager: Sendable {
 
     // MARK: Messages
 
-    /// What the server is doing.
+    /// A report of the server to its service manager.
     enum Message {
         /// It serves, in words for `systemctl status`.
         case ready(String)

@@ -37,10 +37,8 @@ new=$programs
 if [ -z "$old" ]; then
     tag=$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null) ||
         fail "there is no tag of a release: name the programs of the version before with --from"
-    [ -e .build-compare/source/.git ] || git clone --quiet --shared . .build-compare/source
-    git -C .build-compare/source fetch --quiet --tags origin
-    git -C .build-compare/source checkout --quiet --detach "$tag"
-    cd .build-compare/source
+    check_out "$tag"
+    cd "$checkout"
     build push-server
     old=$programs
     cd "$OLDPWD"
@@ -61,13 +59,15 @@ replace() {
     done
 }
 
-part=upgrade
-open_primary
-programs=$old
-open_servers
-say "Upgrade"
-push_through upgrade "$users" kept replace "$new"
-say "The way back"
-push_through way-back "$users" kept replace "$old"
-close_part kept
-[ "${#failed[@]}" = 0 ] || fail "${!failed[*]}: see above"
+upgrade() {
+    open_primary
+    programs=$old
+    open_servers
+    say "Upgrade"
+    push_through upgrade "$users" kept replace "$new"
+    say "The way back"
+    push_through way-back "$users" kept replace "$old"
+    close_part kept
+}
+
+run_parts upgrade

@@ -7,8 +7,8 @@ import HTTPTypes
 struct PageFiles: Sendable {
     /// A file with its media type.
     struct File: Sendable {
-        /// Constant memory of the program, which has it until the process ends: nobody writes to it or frees it, so that all threads may
-        /// read it. It costs nothing until it is read.
+        /// A constant of the program, which exists until the process ends. Nobody writes to it, so all threads may read it. It takes no
+        /// memory until it is read.
         private nonisolated(unsafe) let contents: UnsafeBufferPointer<UInt8>
         let type: String
 

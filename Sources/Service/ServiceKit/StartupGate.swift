@@ -28,12 +28,12 @@ package final class StartupGate: Middleware {
     /// Whether the server is shutting down and should get no new requests.
     package var isShuttingDown: Bool { shutdown.load(ordering: .relaxed) }
 
-    /// What the server does.
+    /// A part of the life of a server.
     package enum Phase: Sendable {
         case starting, serving, shuttingDown
     }
 
-    /// What the server does now.
+    /// The part of its life in which the server is.
     package var phase: Phase { isShuttingDown ? .shuttingDown : isOpen ? .serving : .starting }
 
     /// Lets all requests pass from now on.

@@ -91,7 +91,7 @@ package struct SettingsReader {
         } catch let failure as FileContents.Failure where failure.code == ENOENT {
             return nil
         } catch {
-            // Whoever reads it says so.
+            // The file is there. The reason is reported when its text is needed.
         }
         return path
     }

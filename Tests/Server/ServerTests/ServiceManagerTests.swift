@@ -109,7 +109,8 @@ import Testing
         }
         try await eventually("the loop is stuck") { isBlocked.withLock { $0 } }
         while messages.next() != nil {}
-        try await Task.sleep(for: .milliseconds(300))
+        // Earlier timers of the loop fire first, also those of further messages.
+        try await loops.loops[0].sleep(for: .milliseconds(100))
         // One may have been on its way.
         _ = messages.next()
         #expect(messages.next() == nil)

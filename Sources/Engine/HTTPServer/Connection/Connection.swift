@@ -485,12 +485,11 @@ final class Connection: @unchecked Sendable {
         state.drain()
     }
 
-    /// Begins a graceful shutdown: the current request is the last, or else one that has arrived and is not read yet. A client that has
-    /// just connected gets ``HTTPServerSettings/shortestIdleTime`` for its first request, which is on its way.
+    /// Begins a graceful shutdown, after ``drain()``: the current request is the last, or else one that has arrived and is not read yet. A
+    /// client that has just connected gets ``HTTPServerSettings/shortestIdleTime`` for its first request, which is on its way.
     func shutDown() {
         let time = server.timeouts.shortestIdle
         if answers == 0, state.isIdle, loop.now < waitingSince + time {
-            state.drain()
             setDeadline(time, for: .state(.nextRequest))
             return
         }

@@ -381,7 +381,6 @@ final class LoopServer: @unchecked Sendable {
     /// Stops accepting. What waits in the queue of a listener of its own is accepted before.
     func stopAccepting() {
         loop.preconditionOnLoop()
-        setAccepting(false)
         for listener in listeners {
             // The queue of a socket that remains waits for the next process.
             while !listener.remains, limit.acquire() { guard acceptOne(listener) else { break } }
