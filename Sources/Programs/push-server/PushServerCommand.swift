@@ -8,8 +8,9 @@ struct PushServerCommand: AsyncParsableCommand {
         commandName: "push-server",
         abstract: "A backend between your apps and Kakao, for device tokens, pushes and Kakao's callbacks.",
         discussion: """
-            Settings come from config/push-server.yaml and from the environment, which overrides it: http.port is HTTP_PORT. \
-            docs/settings.md lists all of them. To try the server without configuration, run push-server dev.
+            Settings come from a file and from the environment, which overrides it: http.port is HTTP_PORT. Without --config the \
+            file is config/push-server.yaml, else /etc/push-server/push-server.yaml. push-server settings prints all of them. To \
+            try the server without configuration, run push-server dev.
             """,
         version: "\(ServerVersion.current) (\(ServerVersion.revision))",
         subcommands: [

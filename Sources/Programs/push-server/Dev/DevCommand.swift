@@ -25,7 +25,7 @@ struct DevCommand: AsyncParsableCommand {
 
             If another program uses port 8080, choose another one: --port 8081.
 
-            Settings come from config/push-server.yaml and the environment, as those of serve do; the keys, the database and the \
+            Settings come from config/push-server.yaml, if there is one, and the environment; the keys, the database and the \
             sandbox are its own. A shell that has read dev.env keeps the settings of that run: start the next one in another shell. \
             After a change of the file, kill -HUP $(head -1 .local/dev.lock) applies what needs no restart.
             """
