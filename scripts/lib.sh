@@ -92,14 +92,14 @@ build_release() {
     options+=(-Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs)
     # Functions have sections of their own, so that the linker leaves out each one that is not used.
     options+=(-Xswiftc -Xfrontend -Xswiftc -function-sections)
-    # The same program in whatever folder it is built. The symbols would name the compiler's cache of C modules, whose folder has a hash of
-    # the path, and its folder of temporary files; and each object would have a hash of what it is compiled from, paths included.
+    # The same program in whatever folder it is built: the symbols name neither the folder nor the compiler's cache of C modules, whose
+    # name has a hash of the folder; no object has a hash of what it is compiled from, paths included.
     options+=(-Xswiftc -file-prefix-map -Xswiftc "$PWD=." -Xcc "-ffile-prefix-map=$PWD=." -Xlinker --build-id=sha1)
     options+=(-Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs)
     options+=(-Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen)
-    options+=(-Xswiftc -file-prefix-map -Xswiftc "${TMPDIR:-/tmp}=/tmp")
     for product in "$@"; do
-        swift build "${options[@]}" --product "$product" >&2
+        # The symbols also name the folder of temporary files.
+        TMPDIR=/tmp swift build "${options[@]}" --product "$product" >&2
     done
     swift build "${options[@]}" --show-bin-path
 }

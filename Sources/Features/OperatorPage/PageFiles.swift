@@ -7,8 +7,7 @@ import HTTPTypes
 struct PageFiles: Sendable {
     /// A file with its media type.
     struct File: Sendable {
-        /// A constant of the program, which exists until the process ends. Nobody writes to it, so all threads may read it. It takes no
-        /// memory until it is read.
+        /// Bytes in the program itself, which never change, so that all threads may read them. They take no memory until they are read.
         private nonisolated(unsafe) let contents: UnsafeBufferPointer<UInt8>
         let type: String
 

@@ -9,7 +9,7 @@ struct PushServerCommand: AsyncParsableCommand {
         abstract: "A backend between your apps and Kakao, for device tokens, pushes and Kakao's callbacks.",
         discussion: """
             Settings come from a file and from the environment, which overrides it: http.port is HTTP_PORT. Without --config the \
-            file is config/push-server.yaml, else /etc/push-server/push-server.yaml. push-server settings prints all of them. To \
+            file is \(SettingsOptions.defaultFiles.joined(separator: ", else ")). push-server settings prints all of them. To \
             try the server without configuration, run push-server dev.
             """,
         version: "\(ServerVersion.current) (\(ServerVersion.revision))",

@@ -12,12 +12,11 @@ import Settings
 /// The options for the settings file and the migrations, shared by all commands that need them.
 struct SettingsOptions: ParsableArguments {
     /// The settings files of which the first one that exists is read without `--config`: that of the folder, and that of the package.
-    private static let defaultFiles = ["config/push-server.yaml", "/etc/push-server/push-server.yaml"]
+    static let defaultFiles = ["config/push-server.yaml", "/etc/push-server/push-server.yaml"]
 
     @Option(
         name: .customLong("config"),
-        help:
-            "The settings file. (default: config/push-server.yaml or /etc/push-server/push-server.yaml, if one exists)"
+        help: "The settings file. (default: \(Self.defaultFiles.joined(separator: " or ")), if one exists)"
     )
     var file: String?
 
