@@ -97,9 +97,11 @@ build_release() {
     options+=(-Xswiftc -file-prefix-map -Xswiftc "$PWD=." -Xcc "-ffile-prefix-map=$PWD=." -Xlinker --build-id=sha1)
     options+=(-Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs)
     options+=(-Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen)
+    # The symbols also name the sources that macros generate, which are temporary files. Beside the other sources, their paths are
+    # written in the same way in each folder.
+    mkdir -p .build-static/temporary
     for product in "$@"; do
-        # The symbols also name the folder of temporary files.
-        TMPDIR=/tmp swift build "${options[@]}" --product "$product" >&2
+        TMPDIR=$PWD/.build-static/temporary swift build "${options[@]}" --product "$product" >&2
     done
     swift build "${options[@]}" --show-bin-path
 }
