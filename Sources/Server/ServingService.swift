@@ -260,6 +260,7 @@ struct ServingService: Service {
                         """
                 )
             }
+            pending.warnIfNewer(logger)
             return
         }
         _ = try await context.migrator.migrate(settings: database, loop: context.sending.loop, logger: logger)

@@ -165,7 +165,7 @@ actor Readiness {
             let isComplete = gate.isOpen ? pending.migrations.isEmpty : pending.isEmpty
             return isComplete && gate.isOpen ? .ok : .migrating
         } catch let error as PostgresError where error.code == .migration {
-            // A newer server has run migrations while this server was running. This server continues.
+            // The records of migrations are not those that this server started with. It continues.
             return gate.isOpen ? .ok : .migrating
         } catch let error as PostgresError where error.code == .unsuitable {
             return .refused

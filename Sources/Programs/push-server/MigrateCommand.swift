@@ -38,6 +38,7 @@ struct MigrateCommand: AsyncParsableCommand {
                 print("applied functions \(applied.functions.map(\.name).joined(separator: " "))")
             }
             if applied.isEmpty { print("nothing to apply") }
+            for name in applied.newer { print("unknown \(name): the database is newer than this program") }
         }
     }
 }

@@ -329,6 +329,12 @@ import Testing
             #expect(refusal.contains { $0.contains("database.migrate") && $0.contains("push-server migrate") })
             #expect(try await run(["migrate"]).first == "applied devices")
             #expect(try await run(["migrate"]) == ["nothing to apply"])
+            // A newer version has migrated the database, which this one goes on with.
+            try await database.pool.write(
+                "INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, 'later', 'of its file')"
+            )
+            let newer = try await run(["migrate"])
+            #expect(newer.contains("unknown 9999_later.sql: the database is newer than this program"), "\(newer)")
 
             let made = try await run(["keys", "create", "--name", "me", "--scope", "devices"])
             #expect(made.count == 1, "\(made)")

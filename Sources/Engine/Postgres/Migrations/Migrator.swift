@@ -10,6 +10,8 @@ package import Logging
 /// changed, or their function, a trigger of it, or their view is missing. One that is in no file any more stays until a
 /// numbered file drops it. `schema_migrations` and `schema_functions` record each file with the SHA-256 of its text.
 ///
+/// In a database with further migrations, which a newer program has applied, the migrator changes nothing.
+///
 /// Any number of migrators may start concurrently. Each transaction takes an advisory lock and then reads again what
 /// has been applied, so that nothing is left behind in a session, which a pooler would give to others.
 ///
@@ -47,7 +49,7 @@ package struct Migrator: Sendable {
         self.patience = patience
     }
 
-    /// Applies the pending files and returns them.
+    /// Applies the pending files and returns them. Logs a warning if the database is newer than the files.
     ///
     /// Uses two connections of its own: one without a statement timeout, and one that asks who blocks the first.
     ///
@@ -63,7 +65,11 @@ package struct Migrator: Sendable {
             var applied = SchemaFiles()
             while true {
                 let step = try await patiently(pool, logger) { try await applyNext($0, logger) }
-                guard !step.isEmpty else { break }
+                guard !step.isEmpty else {
+                    applied.newer = step.newer
+                    applied.warnIfNewer(logger)
+                    break
+                }
                 for migration in step.migrations {
                     logger.info("Migration applied", metadata: ["migration": "\(migration.fileName)"])
                 }
@@ -122,7 +128,7 @@ package struct Migrator: Sendable {
             return SchemaFiles(migrations: [migration])
         }
         if !pending.functions.isEmpty { try await apply(pending.functions, session) }
-        return SchemaFiles(functions: pending.functions)
+        return pending
     }
 
     /// Applies functions, triggers and views, the files in any order: functions may call each other and read views, and views may

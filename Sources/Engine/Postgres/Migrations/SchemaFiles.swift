@@ -1,4 +1,5 @@
 import FoundationEssentials
+package import Logging
 
 /// A SQL file of migrations.
 package struct MigrationFile: Sendable, Equatable {
@@ -18,6 +19,8 @@ package struct SchemaFiles: Sendable, Equatable {
     package var migrations: [Migration] = []
     /// The functions and views, in the order of their names.
     package var functions: [FunctionFile] = []
+    /// The names of migrations that the database has and these files lack, because a newer program has applied them.
+    package var newer: [String] = []
 
     package var isEmpty: Bool { migrations.isEmpty && functions.isEmpty }
     package var count: Int { migrations.count + functions.count }
@@ -124,6 +127,17 @@ package struct SchemaFiles: Sendable, Equatable {
     }
 }
 
+extension SchemaFiles {
+    /// Logs that the database is newer than the program, if it is.
+    package func warnIfNewer(_ logger: Logger) {
+        guard !newer.isEmpty else { return }
+        logger.warning(
+            "The database is newer than this program, which works with it if it is of the version before",
+            metadata: ["migrations": "\(newer.joined(separator: " "))"]
+        )
+    }
+}
+
 /// A file that the database records as applied.
 struct AppliedFile: Sendable, Equatable {
     /// The version of a migration; `nil` for a function or a view.
@@ -136,22 +150,20 @@ extension SchemaFiles {
     /// Returns the files that have not been applied, or whose function or view has changed.
     ///
     /// - Parameter applied: The applied files, migrations in the order of their versions.
-    /// - Throws: ``PostgresError/Code/migration`` if an applied migration is missing or has changed, as in a database
-    ///   that a newer program has migrated.
+    /// In a database that a newer program has migrated, nothing is pending: its functions suit this program, whereas those of this
+    /// program would not suit the newer one.
+    ///
+    /// - Throws: ``PostgresError/Code/migration`` if an applied migration has changed, or is missing before others.
     func pending(applied: [AppliedFile]) throws(PostgresError) -> SchemaFiles {
         var count = 0
+        var newer: [String] = []
         for done in applied {
             guard let version = done.version else { continue }
             defer { count += 1 }
             let fileName = Migration.fileName(version, done.name)
             guard count < migrations.count else {
-                throw PostgresError(
-                    .migration,
-                    message: """
-                        Migration \(fileName) has been applied, but its file is missing: the database is newer than this \
-                        program. Nothing was changed. Start a version that has the file, or restore it.
-                        """
-                )
+                newer.append(fileName)
+                continue
             }
             guard migrations[count].version == version, migrations[count].name == done.name else {
                 throw PostgresError(
@@ -166,6 +178,7 @@ extension SchemaFiles {
                 )
             }
         }
+        guard newer.isEmpty else { return SchemaFiles(newer: newer) }
         var current: [String: [UInt8]] = [:]
         for done in applied where done.version == nil { current[done.name] = done.checksum }
         return SchemaFiles(

@@ -123,6 +123,11 @@ struct DatabaseChecks: Sendable {
 
     private func pending(_ pool: PostgresPool) async throws -> Verdict {
         let pending = try await Migrator(ofProgramOr: migrations).pending(pool)
+        if let newer = pending.newer.first {
+            return .warning(
+                "the database is newer than this program: \(newer) is unknown here. That is meant only during an upgrade, or after going back one version"
+            )
+        }
         guard let first = pending.fileNames.first else { return .ok("all have been applied") }
         let text = "\(pending.count) are pending, from \(first) on"
         return settings.migratesOnStart

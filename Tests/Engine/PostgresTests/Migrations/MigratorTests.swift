@@ -83,8 +83,6 @@ import Testing
             )
             let cases = [
                 (["0001_a.sql": first + " ", "0002_f.sql": second], "0001_a.sql was changed"),
-                (["0001_a.sql": first], "0002_f.sql has been applied, but its file is missing"),
-                (["0001_a.sql": first], "the database is newer than this program. Nothing was changed."),
                 (["0001_a.sql": first, "0002_g.sql": second], "0002_f.sql has been applied, but its file is missing"),
             ]
             for (files, message) in cases {

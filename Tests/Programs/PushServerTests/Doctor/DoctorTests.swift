@@ -340,6 +340,13 @@ import Testing
             #expect(served.lines.contains { $0.contains("1 migrations are pending, from functions/withdrawal.sql on") })
             environment["DATABASE_MIGRATE"] = "true"
 
+            try await database.pool.write(
+                "INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, 'later', 'of its file')"
+            )
+            examination = try await Examination(environment)
+            #expect(examination["database.migrations"]?.state == "warning")
+            #expect(examination["database.migrations"]?.text.contains("9999_later.sql is unknown here") == true)
+
             try await database.pool.write("UPDATE schema_migrations SET checksum = 'another' WHERE version = 1")
             examination = try await Examination(environment)
             #expect(examination.wrong == ["database.migrations"])
