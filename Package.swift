@@ -189,9 +189,18 @@ let package = Package(
             ]
         ),
         target(
+            "Features/Channels",
+            [
+                "Endpoints", "EventLoop", "HTTPServer", "Identity", "JSON", "KakaoAPI", "Locking", "Postgres",
+                "Runtime",
+                "Schemas", "ServiceKit", "Settings", httpTypes, logging, serviceLifecycle,
+            ]
+        ),
+        target(
             "Features/Callbacks",
             [
-                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal", "JSON",
+                "Channels", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal",
+                "JSON",
                 "Locking", "Net", "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", "Sharing", httpTypes,
                 logging, serviceLifecycle,
             ]
@@ -247,7 +256,8 @@ let package = Package(
         target(
             "Server",
             [
-                "Accounts", "Callbacks", "CEmbedded", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "Accounts", "Callbacks", "CEmbedded", "Channels", "Crypto", "Devices", "Endpoints", "EventLoop",
+                "HTTPClient",
                 "HTTPServer", "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput",
                 "Messages", "Net", "OperatorPage",
                 "Postgres", "Pushes", "Runtime", "ServiceKit", "Settings", "Sharing", "Status", "Webhooks", logging,
@@ -359,9 +369,18 @@ let package = Package(
             ]
         ),
         tests(
+            "Features/ChannelsTests",
+            [
+                "Channels", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox",
+                "Postgres",
+                "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport", httpTypes,
+            ]
+        ),
+        tests(
             "Features/CallbacksTests",
             [
-                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
+                "Callbacks", "Channels", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
+                "Identity",
                 "Journal", "JSON", "KakaoSandbox", "Locking", "Postgres", "PrivatePostgres", "Runtime", "Server",
                 "ServiceKit", "ServiceTesting", "Settings", "Sharing", "TestSupport", httpTypes, logging, subprocess,
             ]
@@ -440,7 +459,8 @@ let package = Package(
         tests(
             "Server/ServerTests",
             [
-                "Accounts", "Callbacks", "CLibpq", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "Accounts", "Callbacks", "Channels", "CLibpq", "Crypto", "Devices", "Endpoints", "EventLoop",
+                "HTTPClient",
                 "HTTPServer", "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoRelay", "KakaoSandbox", "Keys",
                 "Locking", "LogOutput", "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server",
                 "ServiceKit", "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes,

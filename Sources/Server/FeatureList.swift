@@ -1,5 +1,6 @@
 import Accounts
 import Callbacks
+import Channels
 import Devices
 import Endpoints
 import KakaoRelay
@@ -22,6 +23,7 @@ let featureDeclarations = [
     FeatureDeclaration(RelayFeature.self, \.relay),
     FeatureDeclaration(MessageFeature.self, \.messages),
     FeatureDeclaration(CallbackFeature.self, \.callbacks),
+    FeatureDeclaration(ChannelFeature.self, \.channels),
     FeatureDeclaration(KeyFeature.self),
     FeatureDeclaration(StatusFeature.self, \.audit),
     FeatureDeclaration(WebhookFeature.self, \.webhooks),
@@ -35,17 +37,20 @@ let routeCollections = featureDeclarations.flatMap { $0.collections }
 ///
 /// - Parameter sandboxURL: The sandbox of a development server; `nil` for a server of a service.
 func makeFeatures(_ server: ServerContext, _ settings: Settings, sandboxURL: String?) -> [any Feature] {
-    let devices = DeviceFeature(server, settings.devices)
+    let devices = DeviceFeature(server, settings.devices, channelTag: settings.channels.tag)
     let pushes = PushFeature(server, settings.pushes)
     let sharing = SharingFeature(server, settings.sharing, userIDArgument: settings.callbacks.userIDArgument)
     let accounts = AccountFeature(server, settings.accounts)
     let messages = MessageFeature(server, settings.messages, accounts: accounts, sharing: sharing)
     let relay = RelayFeature(server, settings.relay, accounts: accounts, messages: messages, sharing: sharing)
-    let callbacks = CallbackFeature(server, settings.callbacks, sharing: sharing)
+    let channels = ChannelFeature(server, settings.channels)
+    let callbacks = CallbackFeature(server, settings.callbacks, sharing: sharing, channels: channels)
     let keys = KeyFeature(server)
     let hasPage = settings.page.isEnabled && settings.operatorPort == nil
     let status = StatusFeature(server, settings.audit, hasPage: hasPage)
-    let others: [any Feature] = [devices, pushes, sharing, accounts, messages, relay, callbacks, keys, status]
+    let others: [any Feature] = [
+        devices, pushes, sharing, accounts, messages, relay, callbacks, channels, keys, status,
+    ]
     let webhooks = WebhookFeature(server, settings.webhooks, data: others.flatMap(\.webhookData))
     let page = OperatorPageFeature(server, settings.page, sandboxURL: sandboxURL)
     return others + [webhooks, page]

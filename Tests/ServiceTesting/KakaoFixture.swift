@@ -94,6 +94,7 @@ package struct KakaoFixture: Sendable {
             let uuids = friends.map { JSONValue.array($0.map { .string($0) }).description }
             form.append(name, name == "receiver_uuids" ? uuids ?? value : value)
         }
+        if let json = request["json"] { return try await caller.post(path, json: json) }
         let query = form.bytes.isEmpty ? path : "\(path)?\(String(decoding: form.bytes, as: UTF8.self))"
         return switch method ?? self.method {
         case "POST": try await caller.post(path, form.bytes, type: FormBody.contentType)
@@ -126,6 +127,10 @@ extension TestService {
             "images": ["/sJdTVn/hyf/abc/img.gif?width=1&height=1", "/sJdTVn/hyf/def/img.gif?width=1&height=1"],
         ]
         _ = try await kakao.browser.post("/sandbox/users/\(userID)/story", json: story)
+        // The first file has the number of the documentation.
+        let file: JSONValue = ["channel_public_id": "_ZeUTxl", "file_name": "first", "schema": ["구매금액": "number"]]
+        let client = TestClient(url: kakao.sandbox.url, authorization: "KakaoAK \(Keys.admin)", checksContract: false)
+        _ = try await client.post("/v1/talkchannel/create/target_user_file", json: file)
     }
 }
 

@@ -91,6 +91,13 @@ package struct TestKakao: Sendable {
         return await sandbox.unlink(notice)
     }
 
+    /// Sends an event about a channel, and waits longer for the push server's response than Kakao, in case the machine is busy.
+    package func send(_ event: ChannelEvent) async -> CallbackOutcome {
+        var event = event
+        event.timeout = Self.callbackTimeout
+        return await sandbox.send(event)
+    }
+
     /// Sends an account event, and waits longer for the push server's response than Kakao, in case the machine is busy.
     package func send(_ event: AccountEvent) async throws -> CallbackOutcome {
         var event = event

@@ -46,17 +46,6 @@ enum RefreshingSide: String, CaseIterable, Sendable, StoredChoice {
     case server, app
 }
 
-/// A column that is stored as the raw value of an enumeration.
-protocol StoredChoice: PostgresDecodable, RawRepresentable<String> {}
-
-extension StoredChoice {
-    static func decode(_ cell: PostgresCell) throws(PostgresError) -> Self {
-        let name = try cell.decode(String.self)
-        guard let value = Self(rawValue: name) else { throw cell.error("has an unknown value: \(name)") }
-        return value
-    }
-}
-
 /// A user whose Kakao tokens the server keeps, without the tokens.
 struct Account: Sendable {
     let userID: Int64

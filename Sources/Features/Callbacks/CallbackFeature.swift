@@ -1,3 +1,4 @@
+package import Channels
 package import Endpoints
 import FoundationEssentials
 import Identity
@@ -8,7 +9,7 @@ package import ServiceLifecycle
 import Settings
 package import Sharing
 
-/// Calls from Kakao: shared messages, failed tokens, unlinked users, account events.
+/// Calls from Kakao: shared messages, failed tokens, unlinked users, channels that were added or blocked, account events.
 package struct CallbackFeature: Feature {
     package typealias Configuration = CallbackSettings
 
@@ -22,14 +23,21 @@ package struct CallbackFeature: Feature {
     private let server: ServerContext
     private let settings: CallbackSettings
     private let sharing: SharingFeature
+    private let channels: ChannelFeature
     private let counts: CallbackCounts
     private let malformedCalls: HourlyLimit
     private let unknownKeys: AddressLimit
 
-    package init(_ server: ServerContext, _ settings: CallbackSettings, sharing: SharingFeature) {
+    package init(
+        _ server: ServerContext,
+        _ settings: CallbackSettings,
+        sharing: SharingFeature,
+        channels: ChannelFeature
+    ) {
         self.server = server
         self.settings = settings
         self.sharing = sharing
+        self.channels = channels
         counts = CallbackCounts(server.loops)
         malformedCalls = HourlyLimit(settings.maximumMalformedPerHour)
         unknownKeys = AddressLimit(perMinute: settings.eventsWithUnknownKeysPerMinute, logger: server.logger)
@@ -131,7 +139,7 @@ package struct CallbackFeature: Feature {
                 statisticsArgs: sharing.statisticsArgs,
                 webhooks: server.webhooks
             ),
-            events: EventStore(pool: loop.pool, webhooks: server.webhooks),
+            events: EventStore(pool: loop.pool, webhooks: server.webhooks, channels: channels.relations),
             observers: server.lifecycle.observers(loop),
             recent: server.recentCalls
         )

@@ -6,6 +6,8 @@ enum NoticeKind: String, CaseIterable, Sendable {
     /// A shared message has reached a chat room.
     case link
     case unlink
+    /// A person has added or blocked a KakaoTalk channel.
+    case channel
     case accountEvent = "account_event"
     /// A push token has failed.
     case feedback

@@ -7,7 +7,7 @@ import Schemas
 enum CallbackWebhooks {
     static let data = [
         WebhookData([.linkCallbackReceived], ReadLinkCallbackWebhooks.self),
-        WebhookData([.userUnlinked, .accountEventReceived], ReadEventWebhooks.self),
+        WebhookData([.userUnlinked, .accountEventReceived, .channelAdded, .channelBlocked], ReadEventWebhooks.self),
     ]
 }
 

@@ -49,8 +49,11 @@ struct KakaoCallReader {
     var resourceID: String? {
         if let id = try? call[Call.kakaoResourceID] { return id }
         if let given = call.request[Call.kakaoResourceIDName], !given.isEmpty { return Self.hash(Array(given.utf8)) }
-        return isMalformed ? Self.hash(content) : nil
+        return isMalformed ? contentHash : nil
     }
+
+    /// A hash of the call, which recognizes the repetition of a call without an id if each call of its kind has other contents.
+    var contentHash: String { Self.hash(content) }
 
     /// The first bytes of what Kakao sent, if the call is malformed. Bytes that PostgreSQL cannot store are replaced.
     var raw: String? {

@@ -22,21 +22,24 @@ package struct DeviceFeature: Feature {
 
     private let server: ServerContext
     private let settings: DeviceSettings
+    private let channelTag: String?
     private let counts: LoopCounts<DeviceCount>
     private let newDevices: RequestLimit<Int64>
     private let known: LoopValue<KnownDevices>
     private let lifetimes: LastLifetimes
     /// When users left the app in the last minutes, by the database's clock.
     private let departures = Locked(RecentValues<Int64, Date>(maximum: 20_000))
-    private let imports = ConcurrencyLimit(DeviceTransferRoutes.maximumImports)
+    private let concurrentImports = ConcurrencyLimit(DeviceTransferRoutes.maximumImports)
     /// Signalled when an import has ended.
     private let importSignal: Signal
     /// Wakes the worker that calls Kakao.
     private let registrationSignal: Signal
 
-    package init(_ server: ServerContext, _ settings: DeviceSettings) {
+    /// - Parameter channelTag: The tag of the devices of users who have added a KakaoTalk channel; `nil` for none.
+    package init(_ server: ServerContext, _ settings: DeviceSettings, channelTag: String?) {
         self.server = server
         self.settings = settings
+        self.channelTag = channelTag
         newDevices = RequestLimit(perHour: settings.newPerHourPerUser)
         counts = LoopCounts(server.loops)
         lifetimes = LastLifetimes(days: settings.tokenLifetimeDays)
@@ -57,7 +60,7 @@ package struct DeviceFeature: Feature {
 
     /// Registers the checks for lost commits.
     private func registerChecks() {
-        let store = DeviceStore(pool: server.background.pool)
+        let store = DeviceStore(pool: server.background.pool, channelTag: channelTag)
         let hasKakaoUserIDs = server.identity.hasKakaoUserIDs
         server.lostCommits.register("withdrawals") { [known, departures, registrationSignal] report in
             defer { registrationSignal.send() }
@@ -79,7 +82,7 @@ package struct DeviceFeature: Feature {
 
     private func registrar(_ loop: LoopServices, _ budget: KakaoBudget) -> DeviceRegistrar {
         DeviceRegistrar(
-            store: DeviceStore(pool: loop.pool),
+            store: DeviceStore(pool: loop.pool, channelTag: channelTag),
             kakao: loop.kakao(budget),
             renewal: renewal,
             hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
@@ -93,6 +96,10 @@ package struct DeviceFeature: Feature {
         )
     }
 
+    private func imports(_ loop: LoopServices) -> DeviceImportStore {
+        DeviceImportStore(pool: loop.pool, renewal: renewal, channelTag: channelTag)
+    }
+
     private var renewal: RenewalTime { RenewalTime(daysBeforeExpiry: settings.renewDaysBeforeExpiry) }
 
     package var webhookData: [WebhookData] { DeviceWebhooks.data }
@@ -103,9 +110,9 @@ package struct DeviceFeature: Feature {
         routes.add(DeviceRoutes(registrar: registrar))
         routes.add(
             DeviceTransferRoutes(
-                imports: DeviceImportStore(pool: loop.pool, renewal: renewal),
+                imports: imports(loop),
                 pool: loop.pool,
-                uploads: imports,
+                uploads: concurrentImports,
                 importSignal: importSignal
             )
         )
@@ -130,7 +137,7 @@ package struct DeviceFeature: Feature {
                 pace: server.pace,
                 logger: logger
             ),
-            DeviceImportStore(pool: loop.pool, renewal: renewal).pacer(
+            imports(loop).pacer(
                 on: loop.loop,
                 signal: importSignal,
                 registrationSignal: registrationSignal,

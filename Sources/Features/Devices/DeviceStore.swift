@@ -10,16 +10,19 @@ final class DeviceStore: Sendable {
     static let leaseDuration = Duration.seconds(20)
 
     let pool: PostgresPool
+    /// The setting `channels.tag`: see ``ChannelTag``.
+    let channelTag: String?
     let registrations: StatementCoalescer<RegisterDevices>
     let repetitions: StatementCoalescer<RepeatRegistrations>
     let repetitionConfirmations: StatementCoalescer<ConfirmRepetitions>
     let confirmations: StatementCoalescer<ConfirmDevices>
     let lookUps: StatementCoalescer<LookUpDevices>
 
-    init(pool: PostgresPool) {
+    init(pool: PostgresPool, channelTag: String?) {
         self.pool = pool
-        registrations = StatementCoalescer(pool: pool) { RegisterDevices(registrations: $0) }
-        repetitions = StatementCoalescer(pool: pool) { RepeatRegistrations(registrations: $0) }
+        self.channelTag = channelTag
+        registrations = StatementCoalescer(pool: pool) { RegisterDevices(registrations: $0, channelTag: channelTag) }
+        repetitions = StatementCoalescer(pool: pool) { RepeatRegistrations(registrations: $0, channelTag: channelTag) }
         repetitionConfirmations = StatementCoalescer(pool: pool) { ConfirmRepetitions(confirmations: $0) }
         confirmations = StatementCoalescer(pool: pool) { ConfirmDevices(confirmations: $0) }
         lookUps = StatementCoalescer(pool: pool, access: .read, maximumItems: 64, concurrency: 2) {

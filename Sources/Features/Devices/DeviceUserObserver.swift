@@ -6,7 +6,8 @@ import Postgres
 import Runtime
 import ServiceKit
 
-/// Withdraws devices when their user leaves the app or is erased, or when their tokens fail.
+/// Withdraws devices when their user leaves the app or is erased, or when their tokens fail. Tags those of users who have added a
+/// KakaoTalk channel.
 struct DeviceUserObserver: UserObserver {
     let registrar: DeviceRegistrar
     /// The setting `devices.prune_after_failures`.
@@ -34,6 +35,11 @@ struct DeviceUserObserver: UserObserver {
             )
             registrar.signal.send()
         }
+    }
+
+    func channelsChanged(of userIDs: Set<Int64>, in transaction: PostgresTransaction) async throws {
+        guard let tag = registrar.store.channelTag else { return }
+        _ = try await transaction.query(TagChannelUsers(userIDs: userIDs.sorted(), tag: tag)) as [Int64]
     }
 
     func record(_ failure: TokenFailure) async throws -> Bool {

@@ -72,8 +72,9 @@ struct KakaoRelayRoutes: RouteCollection {
             path == operation.path ? operation.summary : "\(operation.summary) Older clients use this path.",
             query: (hasQuery ? parameters : []) + operation.lintFields,
             body: body,
-            unknownFields: .ignored,
-            maximumBodyBytes: RequestSize.small,
+            // Kakao ignores misspelt members of JSON, stores nothing, and reports success.
+            unknownFields: operation.sendsJSON ? .rejected : .ignored,
+            maximumBodyBytes: operation.sendsJSON ? jsonBytes : RequestSize.small,
             answers: [operation.answer.declaration],
             problems: operation.problems,
             auditing: operation.auditing
@@ -92,6 +93,9 @@ struct KakaoRelayRoutes: RouteCollection {
             }
         )
     }
+
+    /// The limit of a body of JSON, in bytes: that of 2,000 users of a customer file.
+    private static let jsonBytes = 1 << 20
 
     private static let appKeyCalls = NeededSetting<KakaoRelayRoutes>("sharing.app_key_calls", .callNotConfigured) {
         $0.kakao.settings.app != nil
@@ -120,7 +124,7 @@ struct KakaoRelayRoutes: RouteCollection {
         if operation.hasTemplate, try call[Self.lint] == nil, let template = call.fields[Self.template] {
             try Problem.requireAccepted(TemplateLinter().findings(in: Array(template.anyText.utf8)))
         }
-        let target = try Self.target(of: call, operation)
+        let target = try Self.target(of: call, operation, hasRESTAPIKey: kakao.settings.restAPIKey != nil)
         guard operation.isChange else { return try await relay(call, operation, request, to: target, uploads) }
         let subject: AuditSubject = target.userID.map { .user($0) } ?? .server
         return try await audit.recording(call, of: subject) {
@@ -271,10 +275,17 @@ struct KakaoRelayRoutes: RouteCollection {
         }
     }
 
-    private static func target<KakaoCall>(of call: Call, _ operation: KakaoOperation<KakaoCall>) throws -> Target {
+    private static func target<KakaoCall>(
+        of call: Call,
+        _ operation: KakaoOperation<KakaoCall>,
+        hasRESTAPIKey: Bool
+    ) throws -> Target {
         if let app = call.caller.app { return .app(KakaoAppKey(key: KakaoKey(app.key), ka: app.agent)) }
         if operation.needsAppKey { return .known(.appKey, userID: nil) }
-        guard operation.isOfUser else { return .known(.adminKey, userID: nil) }
+        guard operation.isOfUser else {
+            let isOfApp = operation.credentials.contains(.restAPIKey) && hasRESTAPIKey
+            return .known(isOfApp ? .restAPIKey : .adminKey, userID: nil)
+        }
         let target = try call.kakaoTarget()
         if case .named(let userID) = target, !operation.credentials.contains(.adminKeyForUser) {
             return .account(userID)
@@ -314,7 +325,7 @@ extension KakaoOperation {
     /// Whether the relay offers the call. It offers neither the Push API, nor calls of the authorization server, nor calls
     /// with parameters in the path, nor those that have an endpoint of their own (`isRelayed`).
     fileprivate var isOffered: Bool {
-        let supported: Set<KakaoCredential.Kind> = [.adminKey, .adminKeyForUser, .userToken, .appKey]
+        let supported: Set<KakaoCredential.Kind> = [.adminKey, .adminKeyForUser, .userToken, .restAPIKey, .appKey]
         return isRelayed && family != .push && host == .api && supported.isSuperset(of: credentials)
             && !path.contains("{")
     }
@@ -406,8 +417,6 @@ extension KakaoAnswer {
         return .json(.ok, json.map { schema.withExample($0) } ?? schema, "Kakao's response.", headers: [.answeredBy])
     }
 }
-
-extension Record.Member: FieldDeclaration {}
 
 // MARK: Responses
 

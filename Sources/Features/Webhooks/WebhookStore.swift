@@ -156,7 +156,7 @@ struct DeleteWebhooksOfUser: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM webhook_events
         WHERE user_id = $1
-            AND ($2 OR type NOT IN ('user.unlinked', 'account.event.received'))
+            AND ($2 OR type NOT IN ('user.unlinked', 'account.event.received', 'channel.added', 'channel.blocked'))
         """
 
     let userID: Int64

@@ -95,6 +95,11 @@ extension KakaoSandbox {
         await unlink.send(notice)
     }
 
+    /// Simulates a person who adds or blocks a channel: calls the push server once, and returns the outcome.
+    package func send(_ event: ChannelEvent) async -> CallbackOutcome {
+        await channelEvents.send(event)
+    }
+
     /// Simulates a change of a user's account: calls the push server once, and returns the outcome.
     ///
     /// - Throws: `Problem` if no key can be generated.

@@ -31,6 +31,7 @@ package final class KakaoSandbox: Sendable {
     let callbacks: CallbackSender
     let link: LinkCallback
     let unlink: UnlinkCall
+    let channelEvents: ChannelEventCall
     let accountEvents: AccountEventCall
     let feedback: FailureFeedback
     let users = AppUsers()
@@ -40,6 +41,7 @@ package final class KakaoSandbox: Sendable {
     let userControl: UserControl
     let talk: TalkStore
     let talkControl: TalkControl
+    private let customerFiles = CustomerFiles()
     private let stories = StoryStore()
     let webhooks: WebhookReceiver
     let logger: Logger
@@ -71,6 +73,7 @@ package final class KakaoSandbox: Sendable {
         callbacks = CallbackSender(client: client, settings: settings)
         link = LinkCallback(sender: callbacks)
         unlink = UnlinkCall(sender: callbacks, appID: settings.appID)
+        channelEvents = ChannelEventCall(sender: callbacks, users: users)
         feedback = FailureFeedback(client: client, loop: loop, logger: logger)
         self.logger = logger
 
@@ -91,6 +94,8 @@ package final class KakaoSandbox: Sendable {
         UserCalls(settings: settings, users: users, tokens: tokens, url: loginControl.issuer).add(to: &calls)
         TalkCalls(settings: settings, users: users, talk: talk, faults: faults, url: loginControl.issuer)
             .add(to: &calls)
+        let customerCalls = CustomerFileCalls(files: customerFiles, users: users)
+        customerCalls.add(to: &calls)
         StoryCalls(users: users, stories: stories).add(to: &calls)
         webhooks.add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
@@ -112,12 +117,14 @@ package final class KakaoSandbox: Sendable {
             settings: settings,
             sender: callbacks,
             unlink: unlink,
+            channelEvents: channelEvents,
             accountEvents: accountEvents,
             link: link
         ).addRoutes(to: &router)
         loginControl.addRoutes(to: &router)
         userControl.addRoutes(to: &router)
         talkControl.addRoutes(to: &router)
+        customerCalls.addRoutes(to: &router)
         StoryControl(stories: stories).addRoutes(to: &router)
         webhooks.addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), faults]

@@ -1,5 +1,6 @@
 package import Accounts
 package import Callbacks
+package import Channels
 package import Crypto
 package import Devices
 package import HTTPServer
@@ -47,6 +48,7 @@ package struct Settings: SettingsGroup {
     package var kakao = KakaoSettings()
     package var identity = IdentitySettings()
     package var callbacks = CallbackSettings()
+    package var channels = ChannelSettings()
     package var pushes = PushSettings()
     package var devices = DeviceSettings()
     package var sharing = SharingSettings()
@@ -155,6 +157,7 @@ package struct Settings: SettingsGroup {
         try identity.validate(reader, kakao)
         for feature in featureDeclarations { try feature.validate(reader, &self) }
         try callbacks.validate(reader, sharing)
+        try channels.validate(reader, hasKakaoUserIDs: identity.userIDs == .kakao)
     }
 }
 

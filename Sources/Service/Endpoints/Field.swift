@@ -147,6 +147,9 @@ extension FieldDeclaration {
     package var isRepeatable: Bool { false }
 }
 
+/// A parameter of a call of Kakao's, which an endpoint of the same form reads.
+extension Record.Member: FieldDeclaration {}
+
 /// All fields of a query whose names begin with a prefix, such as `arg.product_id`.
 package struct FieldGroup: Sendable, FieldDeclaration {
     /// The prefix with its dot: `arg.`.

@@ -27,6 +27,12 @@ extension PageCursor where Self: FixedWidthInteger {
     package var cursor: String { String(self) }
 }
 
+extension String: PageCursor {
+    package init?(cursor: String) { self = cursor }
+
+    package var cursor: String { self }
+}
+
 extension Int32: PageCursor {}
 extension Int64: PageCursor {}
 

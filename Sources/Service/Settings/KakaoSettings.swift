@@ -10,6 +10,8 @@ package struct KakaoSettings: SettingsGroup {
     package var appID: Int64?
     /// The name of the app, for people.
     package var appName: String?
+    /// The key with which customer files are managed.
+    package var customerFilesKey = CustomerFilesKey.restAPI
     package var restAPIKey: String?
     package var nativeAppKey: String?
     package var javaScriptKey: String?
@@ -42,6 +44,12 @@ package struct KakaoSettings: SettingsGroup {
     /// The keys with which phones and pages may call. They are no secrets, since each copy of the app has them.
     package var publicKeys: Set<String> { Set([nativeAppKey, javaScriptKey].compactMap(\.self)) }
 
+    /// A key with which Kakao accepts calls about customer files.
+    package enum CustomerFilesKey: String, CaseIterable, Sendable {
+        case restAPI = "rest_api"
+        case admin
+    }
+
     /// The identity of the app for calls with an app key; `nil` if the server makes none.
     private var app: KakaoAppKey? {
         guard makesAppKeyCalls, let key = nativeAppKey ?? javaScriptKey, let kaHeader else { return nil }
@@ -54,6 +62,7 @@ package struct KakaoSettings: SettingsGroup {
             apiURL: apiURL,
             authURL: authURL,
             adminKey: KakaoKey(adminKey.revealed),
+            restAPIKey: customerFilesKey == .restAPI ? restAPIKey.map(KakaoKey.init) : nil,
             app: app,
             pushVersion: pushVersion
         )
@@ -101,6 +110,12 @@ package struct KakaoSettings: SettingsGroup {
             \.restAPIKey,
             optional: .text,
             "the app's REST API key. ID tokens and account events must be issued for one of the app's three keys; at least one is required for `/kakao/account-events`"
+        ),
+        Setting(
+            "kakao.customer_files_key",
+            \.customerFilesKey,
+            .choice,
+            "the key with which [customer files](channels.md#customer-files) are managed: `rest_api` (the Admin key, if `kakao.rest_api_key` is not set) or `admin`"
         ),
         Setting("kakao.native_app_key", \.nativeAppKey, optional: .text, "the app's native app key"),
         Setting("kakao.javascript_key", \.javaScriptKey, optional: .text, "the app's JavaScript key"),

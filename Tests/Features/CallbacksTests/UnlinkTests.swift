@@ -1,3 +1,4 @@
+import Channels
 import Endpoints
 import FoundationEssentials
 import HTTPClient
@@ -314,7 +315,7 @@ private struct Withdrawal: UserObserver {
                     raw: nil,
                     receivedAt: Date() - 3600
                 )
-                _ = try await EventStore(pool: store, webhooks: WebhookNotice()).insert(
+                _ = try await EventStore(pool: store, webhooks: WebhookNotice(), channels: ChannelRelations()).insert(
                     [event],
                     UserLifecycle.Observers([Withdrawal()])
                 )

@@ -261,6 +261,17 @@ import Testing
             json: ["sender": 11, "to": "me", "template_id": 7, "send_at": .string(later)]
         )
         let message = try #require(sent.json?["id"]?.string, "\(sent.text)")
+        let file: JSONValue = ["channel_public_id": "_xmXjjG", "file_name": "vip", "schema": ["구매금액": "number"]]
+        let uploads = "/v1/channels/customer-uploads"
+        let query = "channel_public_id=_xmXjjG&file_id=1&user_type=app"
+        let upload = UUID.v7().lowercased
+        try await service.database.pool.write(
+            """
+            INSERT INTO customer_uploads (id, channel_public_id, file_id, user_type, action, state, users)
+            VALUES ($1::text::uuid, '_ZeUTxl', 1, 'app', 'update', 'sending', 1)
+            """,
+            [.text(upload)]
+        )
         var browser = Browser(service.api)
         let ticket = try await browser.logIn(at: service.kakao, ["login_hint": "13"]).location?["ticket"]
         try await service.database.pool.write("DELETE FROM audit_records")
@@ -287,6 +298,18 @@ import Testing
             "deleteAccount": Example(
                 accepted: { try await $0.api.delete("/v1/accounts/12") },
                 rejected: { try await $0.api.delete("/v1/accounts/0") }
+            ),
+            "channelFileCreate": Example(
+                accepted: { try await $0.api.post("/v1/talkchannel/create/target_user_file", json: file) },
+                rejected: { try await $0.api.post("/v1/talkchannel/create/target_user_file", json: file) }
+            ),
+            "createCustomerUpload": Example(
+                accepted: { try await $0.api.post("\(uploads)?\(query)", Array("1".utf8), type: "text/plain") },
+                rejected: { try await $0.api.post("\(uploads)?\(query)", Array("one".utf8), type: "text/plain") }
+            ),
+            "cancelCustomerUpload": Example(
+                accepted: { try await $0.api.post("\(uploads)/\(upload)/cancel") },
+                rejected: { try await $0.api.post("\(uploads)/\(UUID.v7().lowercased)/cancel") }
             ),
             "cancelMessage": Example(
                 accepted: { try await $0.api.post("/v1/messages/\(message)/cancel") },

@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test("Callbacks, unlinks, account events, withdrawn devices and pushes become webhooks")
+    @Test("Callbacks, unlinks, account events, changes of channels, withdrawn devices and pushes become webhooks")
     func events() async throws {
         try await withWebhooks { service in
             let (kakao, api) = (service.kakao, service.api)
@@ -63,6 +63,13 @@ import Testing
             #expect(left["user_id"] == "8" && left["cause"] == "user_left")
             #expect(try await kakao.sandbox.send(AccountEvent(userID: 9)).isSent)
             #expect(try await kakao.webhooks(.accountEventReceived, count: 1)[0]["user_id"] == "9")
+            #expect(await kakao.send(ChannelEvent(.user(11))).status == 200)
+            let added = try await kakao.webhooks(.channelAdded, count: 1)[0]
+            #expect(added["user_id"] == "11" && added["payload"]?["channel_public_id"] == "_ZeUTxl")
+            var blocked = ChannelEvent(.openID("12"))
+            blocked.kind = .blocked
+            #expect(await kakao.send(blocked).status == 200)
+            #expect(try await kakao.webhooks(.channelBlocked, count: 1)[0]["user_id"] == .null)
             let push = try await service.push([10], marker: "done")
             let done = try await kakao.webhooks(.pushDone, count: 1)[0]
             #expect(done == (try await api.summary(push)))

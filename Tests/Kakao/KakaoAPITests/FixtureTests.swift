@@ -41,7 +41,10 @@ import Testing
         #expect(operation.methods.map(\.rawValue).contains(fixture.method))
         let authorization = request.lines.first { $0.hasPrefix("Authorization: ") }
         #expect(authorization == fixture.authorization.map { "Authorization: \($0)" })
-        if operation.uploadPart == nil {
+        if operation.sendsJSON {
+            #expect(try JSONValue(parsing: Array(request.body.utf8)) == fixture.json)
+            #expect(request.lines.contains("Content-Type: application/json;charset=UTF-8"))
+        } else if operation.uploadPart == nil {
             #expect(Set(request.form) == Set(fixture.form))
         } else {
             let type = try #require(
@@ -114,7 +117,7 @@ import Testing
             path = try #require(request["path"]?.string)
             authorization = request["authorization"]?.string
             query = request["query"]?.object ?? JSONObject()
-            fields = request["form"]?.object ?? JSONObject()
+            fields = (request["form"] ?? request["json"])?.object ?? JSONObject()
             files = request["files"]?.array ?? []
             status = Int(try #require(json["response"]?["status"]?.integer))
             body = json["response"]?["body"]?.description ?? ""
@@ -134,6 +137,8 @@ import Testing
             for (name, value) in query.members { form.append(name, value.string ?? "") }
             return form.bytes.isEmpty ? path : "\(path)?\(String(decoding: form.bytes, as: UTF8.self))"
         }
+
+        var json: JSONValue { .object(fields) }
 
         var form: [String] {
             fields.members.map { "\($0.name)=\($0.value.string ?? "")" }
@@ -175,6 +180,7 @@ import Testing
             switch authorization {
             case nil: return .none
             case "Bearer user-token": return .userToken("user-token")
+            case "KakaoAK rest-api-key": return .restAPIKey
             case "KakaoAK native-app-key": return .appKey
             default:
                 let target = (fields["target_id"] ?? query["target_id"])?.string.flatMap { Int64($0) }

@@ -70,6 +70,7 @@ import Testing
                 settings.kakao.appID = DocumentedKakao.appID
                 settings.identity.acceptsKakaoAccessTokens = true
                 settings.kakao.nativeAppKey = "native-app-key"
+                settings.kakao.restAPIKey = "rest-api-key"
                 Self.enableCalls(&settings)
                 try await RunningServer.run(settings) { server in
                     let api = TestClient(url: server.url, authorization: "KakaoAK \(Keys.operator)")

@@ -1,5 +1,6 @@
 import EventLoop
 import FoundationEssentials
+import JSON
 import KakaoAPI
 import ServiceTesting
 import TestSupport
@@ -7,6 +8,7 @@ import Testing
 
 @testable import Accounts
 @testable import Callbacks
+@testable import Channels
 @testable import Devices
 @testable import Endpoints
 @testable import Identity
@@ -82,14 +84,18 @@ import Testing
         guard Statement.Row.self != Never.self else { return }
         let rows = try await session.query(text: Statement.sql.text, statement.parameters)
         let sample = try rows.withSampleRow([
-            "app_key": "rest", "content_type": "image/png", "kind": "pending", "name": "a", "push_type": "fcm",
-            "refreshed_by": "server", "state": endpointStatements.contains(Statement.name) ? "delivering" : "linked",
+            "action": "update", "app_key": "rest", "content_type": "image/png", "kind": "pending", "name": "a",
+            "push_type": "fcm", "refreshed_by": "server", "state": states[Statement.name] ?? "linked",
+            "user_type": "app",
         ])
         _ = try Statement.decode(sample[0])
     }
 
-    /// The statements that return the state of an endpoint of webhooks.
-    private static let endpointStatements = ["ClaimWebhooks", "ListEndpointStates", "StoreEndpointChange"]
+    /// The states that the statements of other objects than accounts return.
+    private static let states = [
+        "ClaimWebhooks": "delivering", "ListEndpointStates": "delivering", "StoreEndpointChange": "delivering",
+        "CountCustomers": "done", "ListCustomerUploads": "done", "ReadCustomerUpload": "done",
+    ]
 
     private static func run<Statement: PostgresStatement>(
         _ statement: Statement,
@@ -153,6 +159,23 @@ import Testing
             isRetry: false,
             position: 0
         )
+        let channelChange = ChannelChange(
+            person: .user(1),
+            channelPublicID: "c",
+            channelUUID: nil,
+            relation: .added,
+            updatedAt: now
+        )
+        let upload = CustomerUpload(
+            id: id,
+            channelPublicID: "c",
+            fileID: 1,
+            type: .app,
+            action: .update,
+            createdBy: nil,
+            createdAt: now
+        )
+        let part = CustomerPart(uploadID: id, number: 1, claims: 1, attempts: 0, call: nil)
         let accounts =
             accountSamples(id, now) + messageSamples(id, now, idempotency) + (try webhookSamples(id, now))
         let devices: [any PostgresStatement] = [
@@ -195,6 +218,28 @@ import Testing
             ReadReplication(),
             ReadTimeline(),
             ListKakaoDevices(after: nil, limit: 1),
+            TagChannelUsers(userIDs: [1], tag: "t"),
+            StoreChannelChanges(changes: [channelChange]),
+            ListChannelsOfUser(userID: 1, after: nil, limit: 1),
+            DeleteChannelsOfUsers(userIDs: [1], storedUntil: now),
+            DeleteOldChannelRelations(retentionDays: 1, limit: 1),
+            CreateCustomerUpload(upload: upload),
+            AddCustomerPart(uploadID: id, number: 1, users: [Customer(id: "1", field: JSONObject())]),
+            CountCustomers(id: id, users: 1),
+            ListCustomerUploads(before: nil, limit: 1),
+            ReadCustomerUpload(id: id),
+            CancelCustomerUpload(id: id),
+            ClaimCustomerPart(lease: id),
+            ListOpenCustomerParts(lease: id),
+            ReleaseCustomerPart(part: part, delay: .seconds(1), reason: "r"),
+            EndCustomerPart(part: part, accepted: 1),
+            FailCustomerUpload(part: part, reason: "r"),
+            RenewCustomerLease(id: id, duration: .seconds(1)),
+            FindOpenCustomerPart(lease: id),
+            FindOrphanedCustomerLeases(),
+            ReclaimCustomerParts(leases: [id]),
+            DeleteCustomer(userID: 1),
+            DeleteOldCustomerUploads(retentionDays: 1, limit: 1),
         ]
         let hours = AdvertisingHours().parameter(in: "Asia/Seoul")
         let pushes: [any PostgresStatement] = [

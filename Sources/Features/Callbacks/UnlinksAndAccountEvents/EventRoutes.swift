@@ -7,11 +7,13 @@ import Identity
 import Postgres
 import Schemas
 
-/// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events. ``UserLifecycle`` has
+/// `/kakao/unlink`, `/kakao/channel` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events. ``UserLifecycle`` has
 /// what follows from an event in other features.
 struct EventRoutes: RouteCollection {
     static let title = "Events of users"
-    static let operations = [listing, receivingUnlink(.get), receivingUnlink(.post), receivingAccountEvents]
+    static let operations = [
+        listing, receivingUnlink(.get), receivingUnlink(.post), receivingChannelEvent, receivingAccountEvents,
+    ]
 
     /// The app's id at Kakao. Without it `/kakao/unlink` is switched off, since a notice could be about another app's user.
     let appID: String?
@@ -51,6 +53,31 @@ struct EventRoutes: RouteCollection {
         guard let appID else { preconditionFailure("without kakao.app_id the operation is switched off") }
         try await intake.receive(.unlink, call.request) {
             let event = KakaoEvent(unlink: call, appID: appID)
+            return event.raw == nil ? .understood(.events([event])) : .malformed(.events([event]))
+        }
+        return Response(.ok)
+    }
+
+    // MARK: Channels
+
+    private static let receivingChannelEvent = Operation(
+        "receiveChannelEvent",
+        .post,
+        "/kakao/channel",
+        .kakao,
+        "Stores that a person has added or blocked one of the company's KakaoTalk channels.",
+        headers: [Call.kakaoResourceID],
+        body: .fields(KakaoEvent.channelFields),
+        unknownFields: .kept,
+        maximumBodyBytes: RequestSize.small,
+        answers: [.empty(.ok, "The event is stored.")],
+        handler: receiveChannelEvent
+    )
+
+    /// Responds with 200 once the event is committed and the user's devices, if any, have their tags; or once it is in the journal.
+    @Sendable private func receiveChannelEvent(_ call: Call) async throws -> Response {
+        try await intake.receive(.channel, call.request) {
+            let event = KakaoEvent(channel: call)
             return event.raw == nil ? .understood(.events([event])) : .malformed(.events([event]))
         }
         return Response(.ok)

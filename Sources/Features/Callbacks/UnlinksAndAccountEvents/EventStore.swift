@@ -1,3 +1,4 @@
+import Channels
 import FoundationEssentials
 import Postgres
 import Runtime
@@ -7,6 +8,7 @@ import ServiceKit
 struct EventStore: Sendable {
     let pool: PostgresPool
     let webhooks: WebhookNotice
+    let channels: ChannelRelations
 
     /// Stores events, and carries out their effects in the same transaction.
     ///
@@ -17,11 +19,15 @@ struct EventStore: Sendable {
     func insert(_ events: [KakaoEvent], _ observers: UserLifecycle.Observers) async throws -> Bool {
         defer { webhooks.send() }
         let statement = InsertEvents(events: events, now: Date())
-        guard events.contains(where: { $0.userEventKind != nil }) else {
+        let changes = events.compactMap { event in event.channelChange.map { (key: event.key, change: $0) } }
+        guard !changes.isEmpty || events.contains(where: { $0.userEventKind != nil }) else {
             return try await !pool.write(statement).isEmpty
         }
-        let (isNew, actions) = try await pool.withTransaction { transaction in
+        let (isNew, actions) = try await pool.withTransaction { [channels] transaction in
             let stored = Dictionary(try await transaction.query(statement)) { first, _ in first }
+            let newChanges = changes.filter { stored[$0.key] != nil }.map(\.change)
+            let users = try await channels.store(newChanges, in: transaction)
+            try await observers.channelsChanged(of: users, in: transaction)
             let userEvents = events.compactMap { event in stored[event.key].flatMap { event.userEvent(at: $0) } }
             let actions = userEvents.isEmpty ? [] : try await observers.apply(userEvents, in: transaction)
             return (!stored.isEmpty, actions)
@@ -52,7 +58,14 @@ struct InsertEvents: PostgresStatement {
             SELECT uuid_v7(), endpoint.name, webhook.type, event.received_at, event.user_id, 'events/' || event.id
             FROM event
             CROSS JOIN LATERAL (
-                SELECT CASE event.type WHEN 'unlink' THEN 'user.unlinked' ELSE 'account.event.received' END AS type
+                SELECT CASE event.type
+                    WHEN 'unlink' THEN 'user.unlinked'
+                    WHEN 'channel_added' THEN 'channel.added'
+                    WHEN 'channel_blocked' THEN 'channel.blocked'
+                    -- It does not say which.
+                    WHEN 'channel' THEN NULL
+                    ELSE 'account.event.received'
+                END AS type
             ) AS webhook
             JOIN webhook_endpoints AS endpoint ON webhook.type = ANY (endpoint.types)
         )

@@ -16,15 +16,15 @@ struct KakaoEvent: Sendable {
     let id: UUID
     /// A key of at most 300 bytes that identifies the event. A duplicate of a stored event has no effect.
     let key: String
-    /// ``unlinkType``, or the URI that names the kind of an account event.
+    /// ``unlinkType``, one of ``channelTypes``, or the URI that names the kind of an account event.
     let type: String
     /// The user that the event concerns; `nil` if it names none.
     let userID: Int64?
     /// The reason, in Kakao's words: `ACCOUNT_DELETE`, `UNLINK_FROM_APPS` and others. New values are possible.
     let referrerType: String?
-    /// A JSON object: the other parameters of an unlink notice, or all claims of a security event token.
+    /// A JSON object: the other parameters of a notice, or all claims of a security event token.
     let payload: [UInt8]
-    /// An unlink notice as Kakao sent it; `nil` if all of it was understood.
+    /// A notice as Kakao sent it; `nil` if all of it was understood.
     let raw: String?
     let receivedAt: Date
 
@@ -95,13 +95,18 @@ extension KakaoEvent {
         "Event",
         [
             .member("id", .uuid, "The id of the event, which sorts by the time of receipt.", \.call.id),
-            .member("type", .text, "`unlink`, or the URI of a kind of account event.", \.call.type),
+            .member(
+                "type",
+                .text,
+                "`unlink`, `channel_added`, `channel_blocked`, or the URI of a kind of account event.",
+                \.call.type
+            ),
             .nullable("user_id", .userID, "The user.", \.call.userID),
             .nullable("referrer_type", .text, "The reason, in Kakao's words.", \.call.referrerType),
             .member(
                 "payload",
                 .objectText,
-                "The other parameters of an unlink notice, or all claims of an account event."
+                "The other parameters of a notice of Kakao, or all claims of an account event."
             ) { JSONFragment($0.call.payload) },
             .member("malformed", .boolean, "Whether a part of the call was not understood.") { $0.call.raw != nil },
             .nullable("raw", .text, "What Kakao sent, if the call is malformed: its first 8 KiB.", \.call.raw),

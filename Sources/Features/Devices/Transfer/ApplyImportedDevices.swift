@@ -144,7 +144,7 @@ struct ApplyImportedDevices: ImportStepStatement {
                 locale = applied.locale,
                 timezone = applied.timezone,
                 app_version = applied.app_version,
-                tags = applied.tags,
+                tags = \(ImportStep.tags("applied.tags", of: "applied.user_id")),
                 created_at = CASE
                     WHEN device.withdrawn THEN COALESCE(applied.created_at, applied.updated_at)
                     ELSE device.created_at

@@ -38,10 +38,13 @@ struct DeviceImportStore: Sendable {
 
     private let pool: PostgresPool
     private let renewal: RenewalTime
+    /// The setting `channels.tag`: see ``ChannelTag``.
+    private let channelTag: String?
 
-    init(pool: PostgresPool, renewal: RenewalTime) {
+    init(pool: PostgresPool, renewal: RenewalTime, channelTag: String?) {
         self.pool = pool
         self.renewal = renewal
+        self.channelTag = channelTag
     }
 
     /// Imports all devices, or none if `body` throws.
@@ -153,7 +156,7 @@ struct DeviceImportStore: Sendable {
         on session: PostgresSession,
         _ result: inout Result
     ) async throws -> Int64? {
-        let lines = ImportStep(after: position, limit: Self.step, start: start)
+        let lines = ImportStep(after: position, limit: Self.step, start: start, channelTag: channelTag)
         guard let step = try await apply(lines, on: session), let last = step.last else {
             return nil
         }

@@ -9,8 +9,12 @@ struct ImportStep: Sendable {
     let limit: Int64
     /// The time of the devices for which the file has no time.
     let start: Date
+    /// The setting `channels.tag`: see ``ChannelTag``.
+    var channelTag: String?
 
-    fileprivate var parameters: [PostgresValue] { [.int64(after), .timestamp(start), .int64(limit)] }
+    fileprivate var parameters: [PostgresValue] {
+        [.int64(after), .timestamp(start), .int64(limit), .text(channelTag)]
+    }
 
     /// The lines of a step.
     static let lines: SQL = """
@@ -21,15 +25,19 @@ struct ImportStep: Sendable {
         LIMIT $3
         """
 
+    /// Returns the tags to store of a line.
+    static func tags(_ given: SQL, of userID: SQL) -> SQL { ChannelTag.tags(given, of: userID, "$4") }
+
     /// The columns of a new device, from those of `device_import`.
     static let device: SQL = """
-        user_id, device_id, push_type, push_token, locale, timezone, app_version, tags,
+        user_id, device_id, push_type, push_token, locale, timezone, app_version, \(tags("tags", of: "user_id")),
         COALESCE(created_at, updated_at, $2), COALESCE(updated_at, $2),
         CASE WHEN at_kakao THEN 1 ELSE 0 END, CASE WHEN at_kakao THEN now() ELSE 'infinity' END, expires_at, renew_at
         """
 }
 
-/// A statement that applies a step. Its parameters are ``ImportStep/after``, ``ImportStep/start`` and ``ImportStep/limit``.
+/// A statement that applies a step. Its parameters are ``ImportStep/after``, ``ImportStep/start``, ``ImportStep/limit`` and
+/// ``ImportStep/channelTag``.
 protocol ImportStepStatement: PostgresStatement where Row == ImportStepResult {
     var step: ImportStep { get }
 }

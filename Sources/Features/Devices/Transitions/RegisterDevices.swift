@@ -104,7 +104,7 @@ struct RegisterDevices: CoalescedStatement {
                 authorized_at, changed_by
             )
             SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version,
-                tags::text[], NOT holds_token, $10, now() + make_interval(secs => $11), authorized_at, changed_by
+                \(ChannelTag.tags("tags::text[]", of: "user_id", "$13")), NOT holds_token, $10, now() + make_interval(secs => $11), authorized_at, changed_by
             FROM admitted
             WHERE is_last
                 -- Nothing is inserted before all rows are locked.
@@ -149,11 +149,13 @@ struct RegisterDevices: CoalescedStatement {
         """
 
     let registrations: [DeviceRegistration]
+    /// The setting `channels.tag`: see ``ChannelTag``.
+    var channelTag: String?
 
     var parameters: [PostgresValue] {
         DeviceRegistration.columns(registrations) + [
             DeviceRegistration.ages(registrations), .uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds),
-            .texts(registrations.map(\.keyName)),
+            .texts(registrations.map(\.keyName)), .text(channelTag),
         ]
     }
 

@@ -47,7 +47,7 @@ struct RepeatRegistrations: CoalescedStatement {
         SET locale = given.locale,
             timezone = given.timezone,
             app_version = given.app_version,
-            tags = given.tags::text[],
+            tags = \(ChannelTag.tags("given.tags::text[]", of: "given.user_id", "$13")),
             updated_at = now(),
             authorized_at = CASE
                 WHEN age IS NOT NULL THEN GREATEST(device.authorized_at, now() - make_interval(secs => age))
@@ -79,6 +79,8 @@ struct RepeatRegistrations: CoalescedStatement {
         """
 
     let registrations: [DeviceRegistration]
+    /// The setting `channels.tag`: see ``ChannelTag``.
+    var channelTag: String?
 
     var parameters: [PostgresValue] {
         DeviceRegistration.columns(registrations) + [
@@ -86,6 +88,7 @@ struct RepeatRegistrations: CoalescedStatement {
             .texts(registrations.map(\.keyName)),
             .uuid(.v7()),
             .float64(DeviceStore.leaseDuration.inSeconds),
+            .text(channelTag),
         ]
     }
 

@@ -27,7 +27,8 @@ extension DeviceStore {
                 RestoreRegistration(
                     registration: registration,
                     registeredAt: change.changedAt,
-                    hasKakaoUserIDs: hasKakaoUserIDs
+                    hasKakaoUserIDs: hasKakaoUserIDs,
+                    channelTag: channelTag
                 )
             )
         }
@@ -126,7 +127,7 @@ struct RestoreRegistration: PostgresStatement {
             user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at, withdrawn,
             authorized_at, changed_by
         )
-        SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $9, has_moved, now() - make_interval(secs => $10), $11
+        SELECT $1, $2, $3, $4, $5, $6, $7, \(ChannelTag.tags("$8", of: "$1", "$13")), $9, $9, has_moved, now() - make_interval(secs => $10), $11
         FROM missing
         ON CONFLICT (user_id, device_id, push_type) DO UPDATE
         SET push_token = excluded.push_token,
@@ -152,6 +153,8 @@ struct RestoreRegistration: PostgresStatement {
     let registeredAt: Date
     /// Whether a user who has left the app registers nothing.
     let hasKakaoUserIDs: Bool
+    /// The setting `channels.tag`: see ``ChannelTag``.
+    var channelTag: String?
 
     var parameters: [PostgresValue] {
         registration.key.parameters + [
@@ -164,6 +167,7 @@ struct RestoreRegistration: PostgresStatement {
             .float64(registration.authorizedAt?.seconds(to: .now)),
             .text(registration.keyName),
             .bool(hasKakaoUserIDs),
+            .text(channelTag),
         ]
     }
 }

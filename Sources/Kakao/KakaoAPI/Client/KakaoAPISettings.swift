@@ -5,6 +5,8 @@ package struct KakaoAPISettings: Sendable {
     /// The same for Kakao's authorization server.
     package var authURL: String
     package var adminKey: KakaoKey
+    /// The REST API key, for calls with ``KakaoCredential/restAPIKey``; `nil` if they are made with the Admin key.
+    package var restAPIKey: KakaoKey?
     /// The key and the header field `KA` of the app for calls with ``KakaoCredential/appKey``; `nil` if there is none.
     package var app: KakaoAppKey?
     /// The version of the Push API to use.
@@ -14,12 +16,14 @@ package struct KakaoAPISettings: Sendable {
         apiURL: String = "https://kapi.kakao.com",
         authURL: String = "https://kauth.kakao.com",
         adminKey: KakaoKey,
+        restAPIKey: KakaoKey? = nil,
         app: KakaoAppKey? = nil,
         pushVersion: PushVersion = .v1
     ) {
         self.apiURL = apiURL
         self.authURL = authURL
         self.adminKey = adminKey
+        self.restAPIKey = restAPIKey
         self.app = app
         self.pushVersion = pushVersion
     }

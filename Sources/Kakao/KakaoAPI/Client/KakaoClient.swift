@@ -167,6 +167,12 @@ package struct KakaoClient: Sendable {
             MultipartForm(fields: operation.texts(of: call) + target(of: credential), part, uploads).add(to: &request)
             return request
         }
+        if operation.sendsJSON {
+            request.headerFields = headerFields(of: credential)
+            request.headerFields[.contentType] = "application/json;charset=UTF-8"
+            request.body = operation.json(of: call)
+            return request
+        }
         var form = operation.form(of: call, maskingSecrets: maskingSecrets)
         for (name, text) in target(of: credential) { form.append(name, text) }
         if operation.sendsQuery {
@@ -188,6 +194,9 @@ package struct KakaoClient: Sendable {
         switch credential {
         case .adminKey, .adminKeyForUser: return [.authorization: "KakaoAK \(settings.adminKey.unmasked)"]
         case .userToken(let token): return [.authorization: "Bearer \(token)"]
+        case .restAPIKey:
+            guard let key = settings.restAPIKey else { preconditionFailure("there is no REST API key") }
+            return [.authorization: "KakaoAK \(key.unmasked)"]
         case .appKey:
             guard let app = settings.app else { preconditionFailure("there is no app key") }
             return headerFields(of: app)
@@ -206,9 +215,11 @@ package struct KakaoClient: Sendable {
             switch credential {
             case .userToken(let token): token
             case .appKeyOfCaller(let app): app.key.unmasked
-            case .adminKey, .adminKeyForUser, .appKey, .none: nil
+            case .adminKey, .adminKeyForUser, .restAPIKey, .appKey, .none: nil
             }
-        let keys = [own, settings.adminKey.unmasked, settings.app?.key.unmasked]
+        let keys = [
+            own, settings.adminKey.unmasked, settings.restAPIKey?.unmasked, settings.app?.key.unmasked,
+        ]
         return Call.operation.secrets(of: call) + keys.compactMap(\.self)
     }
 

@@ -19,7 +19,7 @@ package enum KakaoFamily: Sendable, Hashable {
     case push
     /// Kakao Login: tokens, users, scopes, terms.
     case user
-    /// KakaoTalk Social and KakaoTalk Message.
+    /// KakaoTalk Social, KakaoTalk Message and KakaoTalk Channel.
     case talk
     /// KakaoTalk Sharing (Kakao Link): templates and images.
     case sharing

@@ -6,6 +6,8 @@ package enum KakaoCredential: Sendable {
     case adminKeyForUser(Int64)
     /// An access token that Kakao Login issued to a user. Visible ASCII characters only.
     case userToken(String)
+    /// The app's REST API key, for the app as a whole.
+    case restAPIKey
     /// The app key of a mobile or web app, with the header field `KA`, as Kakao's SDKs send it.
     case appKey
     /// The app key and the header field `KA` of a phone or a page that calls this server.
@@ -14,7 +16,7 @@ package enum KakaoCredential: Sendable {
     case none
 
     package enum Kind: Sendable, Hashable {
-        case adminKey, adminKeyForUser, userToken, appKey, appKeyOfCaller, none
+        case adminKey, adminKeyForUser, userToken, restAPIKey, appKey, appKeyOfCaller, none
 
         /// The kind by which a call declares the credentials that it accepts.
         var declared: Kind { self == .appKeyOfCaller ? .appKey : self }
@@ -25,6 +27,7 @@ package enum KakaoCredential: Sendable {
         case .adminKey: .adminKey
         case .adminKeyForUser: .adminKeyForUser
         case .userToken: .userToken
+        case .restAPIKey: .restAPIKey
         case .appKey: .appKey
         case .appKeyOfCaller: .appKeyOfCaller
         case .none: .none

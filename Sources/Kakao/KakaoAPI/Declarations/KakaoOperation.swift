@@ -1,4 +1,5 @@
 package import HTTPTypes
+import JSON
 package import Net
 package import Schemas
 
@@ -22,9 +23,11 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
     package let isIdempotent: Bool
     /// A sentence for a list of all calls.
     package let summary: String
-    /// The parameters: of the path, of the query of a GET or DELETE, of the form of a POST.
+    /// The parameters: of the path, of the query of a GET or DELETE, of the form or the JSON of a POST.
     package let parameters: Record<Call>
     package let answer: KakaoAnswer<Call.Answer>
+    /// Whether the parameters of a POST are a JSON object, and not a form.
+    package let sendsJSON: Bool
     /// The name of the parts of a multipart form that contain the uploaded files; `nil` for a call without uploads.
     package let uploadPart: String?
     /// The maximum number of uploaded files.
@@ -66,6 +69,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         _ summary: String,
         parameters: Record<Call>,
         answer: KakaoAnswer<Call.Answer>,
+        sendsJSON: Bool = false,
         uploadPart: String? = nil,
         maximumUploads: Int = 1,
         isRelayed: Bool = true,
@@ -87,6 +91,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         self.summary = summary
         self.parameters = parameters
         self.answer = answer
+        self.sendsJSON = sendsJSON
         self.uploadPart = uploadPart
         self.maximumUploads = maximumUploads
         self.isRelayed = isRelayed
@@ -152,6 +157,13 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
             form.append(name, isMasked ? "***" : text)
         }
         return form
+    }
+
+    /// Returns the parameters of a request as JSON.
+    func json(of call: Call) -> [UInt8] {
+        var json = JSONWriter()
+        parameters.write(call, &json)
+        return json.bytes
     }
 
     /// Returns the texts of a request that must not be shown.

@@ -1,12 +1,13 @@
 import HTTPServer
 import HTTPTypes
 
-/// The controls `/sandbox/unlink`, `/sandbox/account-events` and `/sandbox/link/share`, which make Kakao call the push
-/// server, and `/sandbox/callback-url`, its address (`docs/sandbox.md`).
+/// The controls `/sandbox/unlink`, `/sandbox/channel-events`, `/sandbox/account-events` and `/sandbox/link/share`, which make
+/// Kakao call the push server, and `/sandbox/callback-url`, its address (`docs/sandbox.md`).
 struct CallbackControl: Sendable {
     let settings: KakaoSandboxSettings
     let sender: CallbackSender
     let unlink: UnlinkCall
+    let channelEvents: ChannelEventCall
     let accountEvents: AccountEventCall
     let link: LinkCallback
 
@@ -21,6 +22,10 @@ struct CallbackControl: Sendable {
         }
         router.on(.post, "/sandbox/unlink") { request in
             await unlink.send(try UnlinkNotice(bodyOf: request)).response()
+        }
+        router.on(.post, "/sandbox/channel-events") { request in
+            let outcome = await channelEvents.send(try ChannelEvent(bodyOf: request))
+            return outcome.response(with: [("resource_id", outcome.id)])
         }
         router.on(.post, "/sandbox/account-events") { request in
             let outcome = try await accountEvents.send(try AccountEvent(bodyOf: request))

@@ -67,7 +67,7 @@ struct LinkCallback: Sendable {
     }
 
     /// Returns 24 random letters and digits, the length of Kakao's `Rvy1c2dkzBAZ5hGD3rqYbxvr`.
-    private static func identifier() -> String {
+    static func identifier() -> String {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
         return String((0..<24).map { _ in alphabet[Int.random(in: alphabet.indices)] })
     }

@@ -157,12 +157,19 @@ struct KakaoCallServer {
     /// Returns the parameters of a call: those of the query, followed by those of a form body, and the choices in the
     /// path. The first of several with the same name counts, unless the parameter is a list.
     ///
-    /// Kakao ignores other bodies: of a call with a JSON body, only the query and the path are read.
+    /// Of a call that takes JSON, the members are read. Kakao ignores other bodies: of another call with a JSON body, only the query and
+    /// the path are read.
     private static func values<Call>(
         _ request: Request,
         _ operation: KakaoOperation<Call>,
         _ path: String
     ) throws(KakaoRefusal) -> JSONObject {
+        if operation.sendsJSON {
+            guard request.contentType == "application/json",
+                let object = (try? JSONValue(parsing: request.body))?.object
+            else { throw .badParameter("INVALID_PARAMETER") }
+            return object
+        }
         var values = JSONObject()
         func add(_ pairs: [(name: String, value: String)]) {
             for (name, value) in pairs {
@@ -229,6 +236,7 @@ struct KakaoCallServer {
             }
             if credentials.contains(.adminKey) { return Caller(userID: nil) }
         }
+        if key == settings.restAPIKey, credentials.contains(.restAPIKey) { return Caller(userID: nil) }
         if [settings.nativeAppKey, settings.javaScriptKey].contains(String(key)), credentials.contains(.appKey) {
             guard request[.ka] != nil else { throw .unauthorized("KA header is required") }
             return Caller(userID: nil)

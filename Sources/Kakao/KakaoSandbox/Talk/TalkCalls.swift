@@ -38,6 +38,18 @@ struct TalkCalls: Sendable {
             let user = try user(caller)
             return RetrieveChannels.Answer(userID: user.id, channels: try channels(call.publicIDs, of: user))
         }
+        server.on(RetrieveChannelsOfUsers.self, users: \.targetIDs) { call, _ throws(KakaoRefusal) in
+            var answers: [RetrieveChannels.Answer] = []
+            for userID in call.targetIDs {
+                let user = users.user(userID)
+                // Users who are not linked, or do not use KakaoTalk, are left out.
+                guard user.talkRefusal == nil else { continue }
+                answers.append(
+                    RetrieveChannels.Answer(userID: user.id, channels: try channels(call.channelIDs, of: user))
+                )
+            }
+            return answers
+        }
         addMemos(to: &server)
         addMessages(to: &server)
     }

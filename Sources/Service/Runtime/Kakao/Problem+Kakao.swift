@@ -177,6 +177,7 @@ extension KakaoError {
         if refusesAddress { return "address" }
         return switch credential {
         case .adminKey, .adminKeyForUser, .userToken: "Admin key"
+        case .restAPIKey: "REST API key"
         case .appKey: "app key or `sharing.ka_header`"
         case .appKeyOfCaller: "app key"
         case .none: "app key, client secret or redirect URI"

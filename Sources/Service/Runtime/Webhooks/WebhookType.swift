@@ -6,6 +6,10 @@ package enum WebhookType: String, CaseIterable, Sendable {
     case userUnlinked = "user.unlinked"
     /// Kakao reported a change of a user's account.
     case accountEventReceived = "account.event.received"
+    /// Kakao reported that a person has added one of the company's KakaoTalk channels.
+    case channelAdded = "channel.added"
+    /// Kakao reported that a person has blocked one of the company's KakaoTalk channels.
+    case channelBlocked = "channel.blocked"
     /// A user must log in again before the server can use the user's tokens.
     case accountLoginRequired = "account.login_required"
     case deviceWithdrawn = "device.withdrawn"

@@ -83,6 +83,13 @@ package final class UserLifecycle: Sendable {
             return actions
         }
 
+        /// Carries out what follows when users have added or blocked one of the company's KakaoTalk channels, in the transaction that
+        /// stores it.
+        package func channelsChanged(of userIDs: Set<Int64>, in transaction: PostgresTransaction) async throws {
+            guard !userIDs.isEmpty else { return }
+            for observer in observers { try await observer.channelsChanged(of: userIDs, in: transaction) }
+        }
+
         /// Counts a failed delivery. Returns whether it was counted now.
         package func record(_ failure: TokenFailure) async throws -> Bool {
             var isNew = false

@@ -8,6 +8,10 @@ package protocol UserObserver: Sendable {
     /// - Returns: The action to run after the commit; `nil` for none.
     func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)?
 
+    /// Carries out what follows when users have added or blocked one of the company's KakaoTalk channels, in the transaction that stores
+    /// it. The ids are Kakao's.
+    func channelsChanged(of userIDs: Set<Int64>, in transaction: PostgresTransaction) async throws
+
     /// Counts a failed delivery. Has no effect if it was counted before. Returns whether it was counted now.
     func record(_ failure: TokenFailure) async throws -> Bool
 
@@ -23,6 +27,8 @@ extension UserObserver {
         _ events: [UserEvent],
         in transaction: PostgresTransaction
     ) async throws -> (@Sendable () -> Void)? { nil }
+
+    package func channelsChanged(of userIDs: Set<Int64>, in transaction: PostgresTransaction) async throws {}
 
     package func record(_ failure: TokenFailure) async throws -> Bool { false }
 

@@ -209,7 +209,7 @@ import Testing
         // Without a server, which would release devices itself.
         try await TestDatabase.with { database in
             let renewal = RenewalTime(daysBeforeExpiry: 7)
-            let store = DeviceImportStore(pool: database.pool, renewal: renewal)
+            let store = DeviceImportStore(pool: database.pool, renewal: renewal, channelTag: nil)
             #expect(try await store.release() == (0, false))
             try await database.pool.write(
                 """

@@ -86,6 +86,7 @@ func withClient<Result>(
         apiURL: url,
         authURL: url + "/auth",
         adminKey: KakaoKey("admin-key"),
+        restAPIKey: KakaoKey("rest-api-key"),
         app: KakaoAppKey(key: KakaoKey("native-app-key"), ka: "sdk/2.27.3 os/ios-17.0"),
         pushVersion: version
     )

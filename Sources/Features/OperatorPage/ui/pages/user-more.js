@@ -1,4 +1,4 @@
-// What a user's screen shows below the devices and the pushes: the account, KakaoTalk messages, events, and the comparison with Kakao.
+// What a user's screen shows below the devices and the pushes: the account, KakaoTalk messages, channels, events, and the comparison with Kakao.
 
 import { get, post } from '../api.js'
 import { ask } from '../dialog.js'
@@ -22,9 +22,9 @@ function loaded(key, path, query, signal, shown) {
   return section(key, body)
 }
 
-const levels = { linked: 'good', login_required: 'warn', sent: 'good', failed: 'bad' }
+const levels = { linked: 'good', login_required: 'warn', sent: 'good', failed: 'bad', ADDED: 'good', BLOCKED: 'warn' }
 
-/** The account, the messages in the user's name and the events of a user, as far as the key allows. */
+/** The account, the messages in the user's name, the channels and the events of a user, as far as the key allows. */
 export function more(id, session, signal) {
   const allowsAny = (...scopes) => scopes.some(session.allows)
   return [
@@ -41,6 +41,11 @@ export function more(id, session, signal) {
       items.map(item => [
         when(item.created_at, 'short'), t(`message.${item.state}`), item.created_by ?? '–', { number: number(item.receivers.total) },
         { number: number(item.receivers.sent) }, { number: number(item.receivers.failed) }
+      ]))),
+    allowsAny('read') && loaded('channels', `/v1/users/${id}/channels`, {}, signal, ({ items }) =>
+      table(t('channels'), [t('channel'), t('state'), t('channel.since')], items.map(item => [
+        [el('span', { class: 'mono' }, item.channel_public_id), item.channel_uuid && el('p', { class: 'soft small' }, item.channel_uuid)],
+        states(`channel.${item.relation}`, levels[item.relation] ?? ''), when(item.updated_at, 'short')
       ]))),
     allowsAny('read') && loaded('events', '/v1/events', { user_id: id, limit: 20 }, signal, ({ items }) =>
       table(t('events'), [t('records.time'), t('kind')], items.map(item => [when(item.received_at, 'short'), item.type])))

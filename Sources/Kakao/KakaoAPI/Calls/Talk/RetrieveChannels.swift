@@ -20,18 +20,8 @@ package struct RetrieveChannels: KakaoCall {
         [.userToken, .adminKeyForUser],
         "Returns the user's relations to the app's KakaoTalk channels.",
         parameters: Record(
-            .optional(
-                "channel_ids",
-                \.channelIDs,
-                .commaList(count: 100, length: 64),
-                "The public ids of the channels, separated by commas; all of the app if it is absent."
-            ),
-            .optional(
-                "channel_id_type",
-                \.channelIDType,
-                .text(oneOf: ["channel_public_id"]),
-                "The kind of the ids."
-            ),
+            .channelIDs(\.channelIDs),
+            .channelIDType(\.channelIDType),
             make: Self.init
         ),
         answer: answer("channel", "KakaoChannel")
@@ -43,20 +33,7 @@ package struct RetrieveChannels: KakaoCall {
     ///   - name: What it calls a channel, with which the names of its members begin.
     ///   - schema: The name of the schema of a channel.
     static func answer(_ name: String, _ schema: String) -> KakaoAnswer<Answer> {
-        .json(
-            Answer.record(name, schema).kind("\(schema)s"),
-            example: Answer(
-                userID: 123_456_789,
-                channels: [
-                    Channel(
-                        uuid: "@sample",
-                        publicID: "_ZeUTxl",
-                        relation: "ADDED",
-                        updatedAt: "2022-04-11T01:45:28Z"
-                    )
-                ]
-            )
-        )
+        .json(Answer.record(name, schema).kind("\(schema)s"), example: .example)
     }
 
     /// A channel, and the user's relation to it.
@@ -97,6 +74,15 @@ package struct RetrieveChannels: KakaoCall {
             self.channels = channels
         }
 
+        static let kind = record("channel", "KakaoChannel").kind("KakaoChannels")
+
+        static let example = Answer(
+            userID: 123_456_789,
+            channels: [
+                Channel(uuid: "@sample", publicID: "_ZeUTxl", relation: "ADDED", updatedAt: "2022-04-11T01:45:28Z")
+            ]
+        )
+
         fileprivate static func record(_ name: String, _ schema: String) -> Record<Answer> {
             Record(
                 .optional("user_id", \.userID, .kakaoID, "The user."),
@@ -104,5 +90,24 @@ package struct RetrieveChannels: KakaoCall {
                 make: Answer.init
             )
         }
+    }
+}
+
+extension RecordMember where Value == [String]? {
+    /// The channels of calls that return relations to channels.
+    static func channelIDs(_ get: @escaping @Sendable (Whole) -> [String]?) -> RecordMember {
+        .optional(
+            "channel_ids",
+            get,
+            .commaList(count: 100, length: 64),
+            "The public ids of the channels, separated by commas; all of the app if it is absent."
+        )
+    }
+}
+
+extension RecordMember where Value == String? {
+    /// The kind of ids of these calls.
+    static func channelIDType(_ get: @escaping @Sendable (Whole) -> String?) -> RecordMember {
+        .optional("channel_id_type", get, .text(oneOf: ["channel_public_id"]), "The kind of the ids.")
     }
 }

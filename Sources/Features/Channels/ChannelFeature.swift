@@ -1,0 +1,106 @@
+package import Endpoints
+import FoundationEssentials
+import Identity
+import KakaoAPI
+package import Postgres
+package import Runtime
+package import ServiceKit
+package import ServiceLifecycle
+
+/// The company's KakaoTalk channels: who has added or blocked them, and the customer files in which the company keeps its customers at
+/// Kakao.
+package struct ChannelFeature: Feature {
+    package typealias Configuration = ChannelSettings
+
+    package static let collections: [any RouteCollection.Type] = [
+        ChannelRoutes.self, CustomerFileRoutes.self, CustomerUploadRoutes.self,
+    ]
+
+    /// The days for which an upload is shown after its end. Its users are gone by then.
+    private static let uploadDays = 90
+
+    private let server: ServerContext
+    private let settings: ChannelSettings
+    private let notices: CustomerNotices
+    private let uploads = ConcurrencyLimit(CustomerUploadRoutes.maximumUploads)
+
+    package init(_ server: ServerContext, _ settings: ChannelSettings) {
+        self.server = server
+        self.settings = settings
+        notices = CustomerNotices(pool: server.background.pool)
+        server.lifecycle.register { loop in
+            ChannelUserObserver(hasKakaoUserIDs: server.identity.hasKakaoUserIDs, pool: loop.pool)
+        }
+    }
+
+    /// The relations to channels, which calls from Kakao change.
+    package var relations: ChannelRelations { ChannelRelations() }
+
+    package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
+        routes.add(ChannelRoutes(pool: loop.pool))
+        routes.add(CustomerFileRoutes(kakao: loop.kakao(.requests), audit: loop.audit))
+        routes.add(
+            CustomerUploadRoutes(store: CustomerUploadStore(pool: loop.pool), uploads: uploads, notices: notices)
+        )
+    }
+
+    package func makeServices() -> [any Service] {
+        let loop = server.background
+        let store = CustomerUploadStore(pool: loop.pool)
+        let runner = QueueRunner(
+            CustomerWork(
+                store: store,
+                kakao: loop.kakao(.background),
+                notices: notices,
+                logger: server.logger
+            ),
+            CustomerSchedule(),
+            store: store,
+            signal: notices.signal,
+            commits: server.lostCommits,
+            stateDirectory: nil,
+            intervals: settings.intervals,
+            progress: WorkProgress(),
+            logger: server.logger
+        )
+        return [QueueService { await runner.run() }, notices.servers.worker(logger: server.logger)]
+    }
+
+    package var channels: [String] { [notices.servers.channel] }
+
+    package func receive(_ event: PostgresListener.Event) { notices.servers.receive(event) }
+
+    package var retentions: [Retention] {
+        [
+            Retention(
+                "remove-old-channel-relations",
+                .delete { DeleteOldChannelRelations(retentionDays: settings.retentionDays, limit: $0) },
+                .delete { DeleteOldCustomerUploads(retentionDays: Self.uploadDays, limit: $0) }
+            )
+        ]
+    }
+}
+
+/// Deletes the relations of users who leave the app or are erased: they no longer agree that the app knows. Deletes erased ones from
+/// uploads as well.
+private struct ChannelUserObserver: UserObserver {
+    /// Whether user ids are Kakao's. Relations have Kakao's ids, which may be those of other users otherwise.
+    let hasKakaoUserIDs: Bool
+    let pool: PostgresPool
+
+    func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
+        let left = events.filter { $0.kind == .left }.map(\.userID)
+        if !left.isEmpty {
+            _ = try await transaction.query(DeleteChannelsOfUsers(userIDs: left, storedUntil: nil))
+        }
+        return nil
+    }
+
+    func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
+        if hasKakaoUserIDs {
+            try await pool.write(DeleteChannelsOfUsers(userIDs: [userID], storedUntil: erasedAt))
+            try await pool.write(DeleteCustomer(userID: userID))
+        }
+        return true
+    }
+}
