@@ -201,8 +201,8 @@ let package = Package(
             [
                 "Channels", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal",
                 "JSON",
-                "Locking", "Net", "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", "Sharing", httpTypes,
-                logging, serviceLifecycle,
+                "KakaoAPI", "Locking", "LogOutput", "Net", "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings",
+                "Sharing", httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
@@ -381,8 +381,9 @@ let package = Package(
             [
                 "Callbacks", "Channels", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
                 "Identity",
-                "Journal", "JSON", "KakaoSandbox", "Locking", "Postgres", "PrivatePostgres", "Runtime", "Server",
-                "ServiceKit", "ServiceTesting", "Settings", "Sharing", "TestSupport", httpTypes, logging, subprocess,
+                "Journal", "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "Net", "Postgres", "PrivatePostgres",
+                "Runtime", "Server", "ServiceKit", "ServiceTesting", "Settings", "Sharing", "TestSupport", httpTypes,
+                logging, subprocess,
             ]
         ),
         tests(

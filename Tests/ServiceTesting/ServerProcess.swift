@@ -56,6 +56,7 @@ extension RunningProgram {
             "OPERATOR_KEY": Keys.operator,
             "KAKAO_ADMIN_KEY": Keys.admin,
             "KAKAO_API_URL": kakao.sandbox.url,
+            "KAKAO_SOURCE_ADDRESSES": "off",
             "FEEDBACK_SECRET": Keys.feedback,
             "HTTP_PORT": "0",
             "HTTP_DRAIN_SECONDS": "0",

@@ -20,8 +20,8 @@ package final class Request: @unchecked Sendable {
     package let remoteAddress: SocketAddress
     /// The client's address: the peer's, or the one that a trusted proxy reports (``ForwardedField``).
     package let clientAddress: SocketAddress
-    /// Whether the peer is a trusted proxy, so that its report of the client's address is believed.
-    package let isForwarded: Bool
+    /// The trusted proxies, if the peer is one of them; else `nil`.
+    private let proxies: TrustedProxies?
     /// Whether the connection is encrypted.
     package let isSecure: Bool
     /// The whole body, without its framing. Empty until the handler is called.
@@ -43,7 +43,7 @@ package final class Request: @unchecked Sendable {
         head: RequestHead,
         remoteAddress: SocketAddress,
         clientAddress: SocketAddress,
-        isForwarded: Bool,
+        proxies: TrustedProxies?,
         isSecure: Bool
     ) {
         self.loop = loop
@@ -51,13 +51,23 @@ package final class Request: @unchecked Sendable {
         path = head.path
         self.remoteAddress = remoteAddress
         self.clientAddress = clientAddress
-        self.isForwarded = isForwarded
+        self.proxies = proxies
         self.isSecure = isSecure
         startedAt = loop.now
         requestID = RequestID(of: head)
     }
 
     package var method: HTTPRequest.Method { head.method }
+
+    /// Whether the peer is a trusted proxy, so that its report of the client's address is believed.
+    package var isForwarded: Bool { proxies != nil }
+
+    /// Whether trusted proxies have reported ``clientAddress``, and it is not the address of one of them: something that hides its
+    /// clients, such as a balancer that adds no ``ForwardedField``, may have that.
+    package var isClientReported: Bool {
+        guard let proxies else { return false }
+        return clientAddress != remoteAddress && !proxies.contains(clientAddress)
+    }
 
     /// The id of this request in every log line and in `X-Request-Id`. It is the caller's id, if that is valid.
     package var id: String { requestID.text }

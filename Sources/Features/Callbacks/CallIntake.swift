@@ -91,7 +91,8 @@ final class CallIntake: @unchecked Sendable {
             reading = try await read()
         } catch {
             // Strangers can cause these as often as they like.
-            if error is SecurityEventRefusal || (error as? Problem)?.status == .tooManyRequests { outcome = .refused }
+            let isRefusal = [.forbidden, .tooManyRequests].contains((error as? Problem)?.status)
+            if isRefusal || error is SecurityEventRefusal { outcome = .refused }
             throw error
         }
         switch reading {

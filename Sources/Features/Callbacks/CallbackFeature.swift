@@ -14,7 +14,7 @@ package struct CallbackFeature: Feature {
     package typealias Configuration = CallbackSettings
 
     package static let collections: [any RouteCollection.Type] = [
-        LinkCallbackRoutes.self, EventRoutes.self, FeedbackRoutes.self,
+        LinkCallbackRoutes.self, EventRoutes.self, ChannelEventRoutes.self, FeedbackRoutes.self,
     ]
 
     /// The start of the path of Kakao's reports of failed tokens; a secret follows.
@@ -27,6 +27,9 @@ package struct CallbackFeature: Feature {
     private let counts: CallbackCounts
     private let malformedCalls: HourlyLimit
     private let unknownKeys: AddressLimit
+    /// Kakao's addresses; `nil` while they are not known.
+    private let addresses: LoopValue<FetchedAddresses?>
+    private let addressFetcher: KakaoAddressFetcher
 
     package init(
         _ server: ServerContext,
@@ -41,6 +44,14 @@ package struct CallbackFeature: Feature {
         counts = CallbackCounts(server.loops)
         malformedCalls = HourlyLimit(settings.maximumMalformedPerHour)
         unknownKeys = AddressLimit(perMinute: settings.eventsWithUnknownKeysPerMinute, logger: server.logger)
+        addresses = LoopValue(nil, loops: server.loops.map(\.loop))
+        addressFetcher = KakaoAddressFetcher(
+            addresses,
+            policy: { server.kakao.sourceAddresses },
+            times: settings.addressTimes,
+            on: server.background,
+            logger: server.logger
+        )
         server.lifecycle.register { loop in
             CallbackUserObserver(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
@@ -64,6 +75,13 @@ package struct CallbackFeature: Feature {
             notices: counts.notices.on(loop.loop),
             logger: server.logger
         )
+        let sources = SourceAddressCheck(
+            addresses.on(loop.loop),
+            policy: { [server] in server.kakao.sourceAddresses },
+            maximumAge: settings.addressTimes.maximumAge,
+            counts: counts.elsewhere.on(loop.loop),
+            logger: server.logger
+        )
         routes.add(
             LinkCallbackRoutes(
                 pool: loop.pool,
@@ -71,7 +89,8 @@ package struct CallbackFeature: Feature {
                 signer: sharing.signer,
                 requiresSignature: settings.requiresSignature,
                 signatures: counts.signatures.on(loop.loop)
-            )
+            ),
+            guarding: sources.guarding(.link)
         )
         routes.add(
             EventRoutes(
@@ -80,13 +99,25 @@ package struct CallbackFeature: Feature {
                 client: loop.client,
                 pool: loop.pool,
                 intake: intake,
-                unknownKeys: unknownKeys
-            )
+                unknownKeys: unknownKeys,
+                sources: sources
+            ),
+            guarding: sources.guarding(.unlink)
         )
-        routes.add(FeedbackRoutes(intake: intake))
+        routes.add(ChannelEventRoutes(intake: intake), guarding: sources.guarding(.channel))
+        routes.add(FeedbackRoutes(intake: intake), guarding: sources.guarding(.feedback))
+    }
+
+    package func apply(_ settings: CallbackSettings) {
+        addressFetcher.settingsMayHaveChanged()
     }
 
     package func makeServices() -> [any Service] {
+        [addressFetcher.worker()] + makeJournalServices()
+    }
+
+    /// Makes the work on calls that were not stored at once, or that PostgreSQL may lose.
+    private func makeJournalServices() -> [any Service] {
         let background = server.background
         guard let journal = server.journal else { return [] }
         let restorer = server.recentCalls.map { recent in

@@ -16,6 +16,8 @@ package struct CallbackSettings: SettingsGroup {
     /// The account events with unknown keys that an address may send in a minute: at most 1 MiB, and far more than Kakao sends before
     /// a new key of its own is fetched. Tests lower it.
     package var eventsWithUnknownKeysPerMinute: Int? = 120
+    /// The times of the list of Kakao's addresses. Tests shorten them.
+    package var addressTimes = AddressTimes()
 
     package init() {}
 

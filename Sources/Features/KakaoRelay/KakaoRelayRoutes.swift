@@ -347,6 +347,7 @@ extension KakaoOperation {
             case .user: .accounts
             case .talk, .story: .talk
             case .sharing: .sharing
+            case .system: .read
             }
         if admitsAppKeys { return .appKey(scope) }
         return credentials.contains(.userToken)

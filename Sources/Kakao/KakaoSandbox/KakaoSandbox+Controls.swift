@@ -205,6 +205,13 @@ extension KakaoSandbox {
         )
     }
 
+    /// Changes the list of Kakao's addresses: the body of `POST /sandbox/addresses`.
+    ///
+    /// - Throws: `Problem` that names the field.
+    package func setAddresses(_ members: JSONObject) throws {
+        try addresses.set(ControlInput(members, known: AddressCalls.members))
+    }
+
     /// Makes the next authorization of a user end in an error, as if the user had denied it.
     package func failNextAuthorization(of userID: Int64, with error: String = "access_denied") {
         _ = tokens.failNextAuthorization(of: userID, with: error)

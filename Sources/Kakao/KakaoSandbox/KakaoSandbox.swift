@@ -43,6 +43,7 @@ package final class KakaoSandbox: Sendable {
     let talkControl: TalkControl
     private let customerFiles = CustomerFiles()
     private let stories = StoryStore()
+    let addresses = AddressCalls()
     let webhooks: WebhookReceiver
     let logger: Logger
     let delays = Delays()
@@ -97,6 +98,7 @@ package final class KakaoSandbox: Sendable {
         let customerCalls = CustomerFileCalls(files: customerFiles, users: users)
         customerCalls.add(to: &calls)
         StoryCalls(users: users, stories: stories).add(to: &calls)
+        addresses.add(to: &calls)
         webhooks.add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
         userControl = UserControl(users: users)
@@ -126,6 +128,7 @@ package final class KakaoSandbox: Sendable {
         talkControl.addRoutes(to: &router)
         customerCalls.addRoutes(to: &router)
         StoryControl(stories: stories).addRoutes(to: &router)
+        addresses.addRoutes(to: &router)
         webhooks.addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), faults]
         let application = Application(router: router, middleware: middleware, logger: logger)

@@ -296,8 +296,8 @@ package final class OperationDeclaration: Sendable {
             problems.formUnion([
                 .unauthorized, .missingScope, .tooManyBadKeys, .tooManyRequests, .insecurePage, .foreignOrigin,
             ])
-        case .kakao: problems.formUnion([.unauthorized])
-        case .kakaoAddress: problems.formUnion([.notFound])
+        case .kakao: problems.formUnion([.unauthorized, .foreignAddress])
+        case .kakaoAddress: problems.formUnion([.notFound, .foreignAddress])
         }
         if access.openLimit == nil { problems.formUnion([.databaseUnavailable, .overloaded]) }
         switch body {

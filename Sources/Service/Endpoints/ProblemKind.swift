@@ -57,6 +57,11 @@ extension ProblemKind {
         "missing-scope",
         "The key does not have the scope, or a user's token was sent in place of a key."
     )
+    package static let foreignAddress = ProblemKind(
+        .forbidden,
+        "foreign-address",
+        "The caller's address is none of those that Kakao publishes, and `kakao.source_addresses` is `refuse`."
+    )
     package static let anotherUser = ProblemKind(
         .forbidden,
         "another-user",

@@ -29,10 +29,18 @@ package struct Routes {
         self.audit = audit
     }
 
+    /// Returns the check of an operation's requests, given that of its access.
+    package typealias Guarding = (_ operation: OperationDeclaration, _ check: HeadCheck?) -> HeadCheck?
+
     /// Adds the operations of `collection`.
-    package mutating func add<Collection: RouteCollection>(_ collection: Collection) {
+    ///
+    /// - Parameter guarding: Adds to the check of each operation; by default nothing.
+    package mutating func add<Collection: RouteCollection>(
+        _ collection: Collection,
+        guarding: Guarding = { $1 }
+    ) {
         for operation in Collection.operations {
-            add(handler(of: operation, collection), of: operation.declaration)
+            add(handler(of: operation, collection), of: operation.declaration, guarding)
         }
     }
 
@@ -43,18 +51,18 @@ package struct Routes {
             guard let needs = operation.needs else {
                 preconditionFailure("\(operation.declaration.id) needs no setting")
             }
-            add(Self.refusing(needs.problem, operation), of: operation.declaration)
+            add(Self.refusing(needs.problem, operation), of: operation.declaration) { $1 }
         }
     }
 
-    private mutating func add(_ handler: Handler, of declaration: OperationDeclaration) {
+    private mutating func add(_ handler: Handler, of declaration: OperationDeclaration, _ guarding: Guarding) {
         var limit = declaration.maximumBodyBytes
         if declaration.access.openLimit != nil { limit = limit ?? Self.anonymousBody }
         // The body of a GET is not used.
         if declaration.method == .get { limit = limit ?? RequestSize.small }
-        Self.add(handler, of: declaration, upTo: limit, authorizer, to: &router)
+        Self.add(handler, of: declaration, upTo: limit, authorizer, guarding, to: &router)
         if let publicAuthorizer, declaration.access.isPublic {
-            Self.add(handler, of: declaration, upTo: limit, publicAuthorizer, to: &publicRouter)
+            Self.add(handler, of: declaration, upTo: limit, publicAuthorizer, guarding, to: &publicRouter)
         }
     }
 
@@ -114,13 +122,15 @@ package struct Routes {
         of declaration: OperationDeclaration,
         upTo bodyLimit: Int?,
         _ authorizer: any Authorizer,
+        _ guarding: Guarding,
         to router: inout Router
     ) {
+        let check = authorizer.check(declaration.access, inKakaoFormat: declaration.isInKakaoFormat)
         router.add(
             declaration.method,
             declaration.path,
             name: declaration.id,
-            check: authorizer.check(declaration.access, inKakaoFormat: declaration.isInKakaoFormat),
+            check: guarding(declaration, check),
             bodyLimit: bodyLimit,
             handler
         )

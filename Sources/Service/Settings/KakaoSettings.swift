@@ -25,6 +25,8 @@ package struct KakaoSettings: SettingsGroup {
     package var pushVersion = PushVersion.v1
     package var maximumConcurrentRequests = 32
     package var requestsPerSecond: Int?
+    /// What follows from a call with Kakao's credential that comes from another address than Kakao's.
+    package var sourceAddresses = SourceAddressPolicy.record
     /// The time limit of calls that declare no other. Tests that hold Kakao's responses back lengthen it.
     package var callTimeout = Duration.seconds(10)
     /// Whether the server makes calls with an app key, as Kakao's SDKs do: `sharing.app_key_calls`.
@@ -161,7 +163,24 @@ package struct KakaoSettings: SettingsGroup {
             reloadable: true,
             "push requests to Kakao a second, for each server"
         ),
+        Setting(
+            "kakao.source_addresses",
+            \.sourceAddresses,
+            .choice,
+            reloadable: true,
+            "calls with Kakao's credential that come from other addresses than those that Kakao publishes: `record` counts and logs them, `refuse` answers them 403, `off` does not ask Kakao for its addresses ([Kakao's addresses](callbacks.md#kakaos-addresses))"
+        ),
     ]
+}
+
+/// What follows from a call with Kakao's credential that comes from another address than those that Kakao publishes.
+package enum SourceAddressPolicy: String, CaseIterable, Sendable {
+    /// Nothing: Kakao's addresses are not known.
+    case off
+    /// It is counted and logged.
+    case record
+    /// It is also refused, as far as its address is certain and the list of Kakao's is recent.
+    case refuse
 }
 
 extension KakaoSettings {

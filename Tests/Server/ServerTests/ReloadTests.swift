@@ -33,7 +33,7 @@ import Testing
     // MARK: What changes
 
     @Test(
-        "These settings can be reloaded; each has a test here, in LimitTests, in ProcessTests or in WebhookEndpointTests"
+        "These settings can be reloaded; each has a test here, in LimitTests, in ProcessTests, in SourceAddressTests or in WebhookEndpointTests"
     )
     func reloadable() {
         #expect(
@@ -41,7 +41,8 @@ import Testing
                 "http.max_body_bytes", "http.max_header_bytes", "http.header_timeout_seconds",
                 "http.body_timeout_seconds", "http.min_bytes_per_second", "http.idle_timeout_seconds",
                 "http.max_connections", "http.max_connections_per_address", "kakao.admin_key", "kakao.admin_key_next",
-                "kakao.client_secret", "kakao.requests_per_second", "operator.key", "feedback.secret",
+                "kakao.client_secret", "kakao.requests_per_second", "kakao.source_addresses", "operator.key",
+                "feedback.secret",
                 "devices.requests_per_minute_per_user", "devices.requests_per_minute_per_address",
                 "devices.new_per_hour_per_user",
                 "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers",

@@ -1,14 +1,14 @@
-import Net
+package import Net
 
 /// An address, or all addresses with a common prefix: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32` (RFC 4632 §3.1, RFC
 /// 4291 §2.3).
-struct AddressBlock: Sendable, Equatable {
+package struct AddressBlock: Sendable, Hashable {
     private let prefix: UInt128
     /// The bits of the prefix.
     private let mask: UInt128
 
     /// Parses a block. Returns `nil` for invalid text. Bits beyond the prefix are ignored.
-    init?(_ text: some StringProtocol) {
+    package init?(_ text: some StringProtocol) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let address = SocketAddress(parts[0]), let bits = address.bits else { return nil }
         // An IPv4 address is the last 32 bits of its IPv4-mapped IPv6 address.
@@ -22,7 +22,7 @@ struct AddressBlock: Sendable, Equatable {
         prefix = bits & mask
     }
 
-    func contains(_ address: SocketAddress) -> Bool {
+    package func contains(_ address: SocketAddress) -> Bool {
         address.bits.map { $0 & mask == prefix } ?? false
     }
 

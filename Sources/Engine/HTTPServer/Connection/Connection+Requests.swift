@@ -13,7 +13,7 @@ extension Connection {
             head: head,
             remoteAddress: remoteAddress,
             clientAddress: clientAddress(of: head),
-            isForwarded: proxies != nil,
+            proxies: proxies,
             isSecure: tls != nil
         )
         switch server.application.decide(request) {

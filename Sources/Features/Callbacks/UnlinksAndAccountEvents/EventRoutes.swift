@@ -7,12 +7,12 @@ import Identity
 import Postgres
 import Schemas
 
-/// `/kakao/unlink`, `/kakao/channel` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events. ``UserLifecycle`` has
+/// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events. ``UserLifecycle`` has
 /// what follows from an event in other features.
 struct EventRoutes: RouteCollection {
     static let title = "Events of users"
     static let operations = [
-        listing, receivingUnlink(.get), receivingUnlink(.post), receivingChannelEvent, receivingAccountEvents,
+        listing, receivingUnlink(.get), receivingUnlink(.post), receivingAccountEvents,
     ]
 
     /// The app's id at Kakao. Without it `/kakao/unlink` is switched off, since a notice could be about another app's user.
@@ -25,6 +25,8 @@ struct EventRoutes: RouteCollection {
     let intake: CallIntake
     /// The limit of account events with unknown keys, which anyone can make. Shared by all event loops.
     let unknownKeys: AddressLimit
+    /// The check of the addresses of account events, whose credential is their signature. The others' is made on their heads.
+    let sources: SourceAddressCheck
 
     // MARK: Unlink notices
 
@@ -58,31 +60,6 @@ struct EventRoutes: RouteCollection {
         return Response(.ok)
     }
 
-    // MARK: Channels
-
-    private static let receivingChannelEvent = Operation(
-        "receiveChannelEvent",
-        .post,
-        "/kakao/channel",
-        .kakao,
-        "Stores that a person has added or blocked one of the company's KakaoTalk channels.",
-        headers: [Call.kakaoResourceID],
-        body: .fields(KakaoEvent.channelFields),
-        unknownFields: .kept,
-        maximumBodyBytes: RequestSize.small,
-        answers: [.empty(.ok, "The event is stored.")],
-        handler: receiveChannelEvent
-    )
-
-    /// Responds with 200 once the event is committed and the user's devices, if any, have their tags; or once it is in the journal.
-    @Sendable private func receiveChannelEvent(_ call: Call) async throws -> Response {
-        try await intake.receive(.channel, call.request) {
-            let event = KakaoEvent(channel: call)
-            return event.raw == nil ? .understood(.events([event])) : .malformed(.events([event]))
-        }
-        return Response(.ok)
-    }
-
     // MARK: Account events
 
     /// The sender is authenticated by the signature of the body, not by the head.
@@ -107,7 +84,9 @@ struct EventRoutes: RouteCollection {
                 "The token is malformed, or not for this app (RFC 8935)."
             ),
         ],
-        problems: [.notConfigured, .tooManyRequests, .databaseUnavailable, .identityUnavailable, .overloaded],
+        problems: [
+            .notConfigured, .foreignAddress, .tooManyRequests, .databaseUnavailable, .identityUnavailable, .overloaded,
+        ],
         needs: NeededSetting("kakao.rest_api_key") { $0.verifier != nil },
         handler: receiveAccountEvents
     )
@@ -127,7 +106,8 @@ struct EventRoutes: RouteCollection {
     /// Returns the events of a token that Kakao issued for this app, or the token if its key is unknown and Kakao's keys cannot be
     /// fetched now. Such a token has the form, the size, the issuer and the audience of Kakao's.
     ///
-    /// - Throws: ``SecurityEventRefusal``; ``Problem`` 429 for too many tokens with unknown keys from an address.
+    /// - Throws: ``SecurityEventRefusal``; ``Problem`` 403 for an address that is not Kakao's, 429 for too many tokens with unknown
+    ///   keys from an address.
     private func read(_ request: Request, _ verifier: TokenVerifier) async throws -> CallIntake.Reading {
         let receivedAt = Date()
         guard request.contentType == "application/secevent+jwt" else {
@@ -143,12 +123,14 @@ struct EventRoutes: RouteCollection {
                 throw SecurityEventRefusal(reason)
             }
         } catch let undecided as UndecidedKey {
+            try sources.checkUnverified(request)
             try unknownKeys.charge(request)
             return .unverified(
                 UnverifiedEvents(token: text, receivedAt: receivedAt),
                 .identityUnavailable(retrySeconds: undecided.retrySeconds)
             )
         }
+        try sources.check(request, .accountEvent)
         return .understood(.events(events))
     }
 

@@ -16,5 +16,6 @@ package enum KakaoCalls {
         ScrapeImage.self, DeleteImage.self, ValidateChannel.self,
         CheckStoryUser.self, RetrieveStoryProfile.self, RetrieveLinkInfo.self, UploadStoryImages.self, PostNote.self,
         PostPhoto.self, PostLink.self, RetrieveStories.self, RetrieveStory.self, DeleteStory.self,
+        RetrieveAddresses.self,
     ]
 }

@@ -25,6 +25,8 @@ package enum KakaoFamily: Sendable, Hashable {
     case sharing
     /// KakaoStory, which Kakao has ended.
     case story
+    /// Kakao's servers themselves.
+    case system
 }
 
 /// The hosts of Kakao's REST API.

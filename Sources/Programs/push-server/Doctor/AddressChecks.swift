@@ -140,7 +140,8 @@ struct AddressChecks: Sendable {
 
     private static func verdict(_ status: Int, isOurs: Bool) -> Verdict {
         switch (status, isOurs) {
-        case (204, true), (401, true): .ok("push-server responds at http.public_url")
+        // 403: with `kakao.source_addresses`, this machine is not Kakao.
+        case (204, true), (401, true), (403, true): .ok("push-server responds at http.public_url")
         case (429, true), (500..., true): .warning("push-server responds with status \(status): check its /readyz")
         case (502, _), (503, _), (504, _):
             .warning("the proxy of push-server responds with status \(status): start push-server, then try again")

@@ -1,6 +1,7 @@
 import Crypto
 import EventLoop
 import HTTPClient
+import HTTPServer
 import Identity
 import Net
 import Server
@@ -70,7 +71,12 @@ struct Doctor: Sendable {
     }
 
     private func kakaoGroups(_ client: HTTPClient) -> [Group] {
-        let kakao = KakaoChecks(settings: settings.kakao, accessToken: accessToken, client: client)
+        let kakao = KakaoChecks(
+            settings: settings.kakao,
+            hasTrustedProxies: settings.http.trustedProxies != .none,
+            accessToken: accessToken,
+            client: client
+        )
         let issuers = IssuerChecks(settings: settings, client: client)
         let login = LoginChecks(settings: settings, client: client)
         return [

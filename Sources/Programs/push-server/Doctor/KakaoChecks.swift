@@ -1,3 +1,4 @@
+import Callbacks
 import Crypto
 import EventLoop
 import FoundationEssentials
@@ -5,13 +6,22 @@ import HTTPClient
 import HTTPTypes
 import Identity
 import KakaoAPI
+import Net
 import Settings
 
-/// Checks that Kakao is reachable, that it accepts the Admin key, and that the app id is right.
+/// Checks that Kakao is reachable, that it accepts the Admin key, that the app id is right, and that Kakao's list of its own addresses
+/// can be used.
 struct KakaoChecks: Sendable {
     let settings: KakaoSettings
+    /// Whether `http.trusted_proxies` is set.
+    let hasTrustedProxies: Bool
     let accessToken: Secret?
     let client: HTTPClient
+
+    /// The subjects of the findings, in their order.
+    private static let subjects = [
+        "kakao.proxy_url", "kakao.api_url", "clock.kakao", "kakao.admin_key", "kakao.app_id", "kakao.source_addresses",
+    ]
 
     func findings() async -> [Finding] {
         let begin = Date()
@@ -20,7 +30,7 @@ struct KakaoChecks: Sendable {
             response = try await client.send(HTTPClientRequest(url: settings.apiURL + "/"))
         } catch {
             let wrong = error.code == .proxy ? "kakao.proxy_url" : "kakao.api_url"
-            return ["kakao.proxy_url", "kakao.api_url", "clock.kakao", "kakao.admin_key", "kakao.app_id"].map {
+            return Self.subjects.map {
                 let verdict =
                     $0 == wrong
                     ? Verdict.wrong(error.remedy(certificate: settings.certificateRemedy))
@@ -35,6 +45,7 @@ struct KakaoChecks: Sendable {
             Finding("clock.kakao", clock(response, begin, end)),
             Finding("kakao.admin_key", await adminKey()),
             Finding("kakao.app_id", await appID()),
+            Finding("kakao.source_addresses", await sourceAddresses()),
         ]
     }
 
@@ -161,6 +172,68 @@ struct KakaoChecks: Sendable {
         } catch {
             return .warning("the access token could not be checked: \(error); get a new one by logging in to the app")
         }
+    }
+}
+
+extension KakaoChecks {
+    // MARK: Kakao's addresses
+
+    /// Checks Kakao's list of the addresses from which it calls, by fetching it.
+    private func sourceAddresses() async -> Verdict {
+        guard settings.sourceAddresses != .off else {
+            return .skipped("off: the addresses from which calls with Kakao's credential come are not checked")
+        }
+        do throws(KakaoError) {
+            let kakao = KakaoClient(settings: settings.api, client: client)
+            return verdict(on: try await kakao.call(RetrieveAddresses(direction: .inbound)))
+        } catch {
+            guard error.code != .invalidCredential else {
+                return .skipped("Kakao rejects the key: see kakao.admin_key")
+            }
+            return .warning(
+                "\(error), so the addresses from which Kakao calls are unknown: no call is recorded or refused"
+            )
+        }
+    }
+
+    private func verdict(on list: RetrieveAddresses.Answer) -> Verdict {
+        guard let addresses = KakaoAddresses(list) else {
+            return .warning(
+                "Kakao's list has no address that this version can read: no call is recorded or refused; update push-server"
+            )
+        }
+        let policy = settings.sourceAddresses
+        let networks = "Kakao calls from \(addresses.count) \(addresses.count == 1 ? "network" : "networks")"
+        let text = "\(policy.rawValue): \(networks)\(Self.age(of: addresses.updatedDate))"
+        guard addresses.unreadable == 0 else {
+            let number = "\(addresses.unreadable) \(addresses.unreadable == 1 ? "entry" : "entries")"
+            return .warning(
+                "\(text), and \(number) of its list cannot be read, so calls from there count as another's: update push-server\(policy == .refuse ? ", and set it to record until then" : "")"
+            )
+        }
+        guard policy != .refuse || hasTrustedProxies else {
+            return .warning(
+                "\(text), but without http.trusted_proxies no caller's address is certain, so calls from elsewhere are recorded and not refused"
+            )
+        }
+        return .ok(text)
+    }
+
+    /// Returns the day of the list's latest change, in words that follow the number of networks; empty for anything but a day.
+    private static func age(of updatedDate: String) -> String {
+        let parts = updatedDate.split(separator: "-").compactMap { Int($0) }
+        guard updatedDate.utf8.count == 10, parts.count == 3,
+            let seconds = CivilDate.unixSeconds(
+                year: parts[0],
+                month: parts[1],
+                day: parts[2],
+                hour: 0,
+                minute: 0,
+                second: 0
+            )
+        else { return "" }
+        let days = Int(Date().timeIntervalSince1970 - Double(seconds)) / 86_400
+        return ", changed last on \(updatedDate), \(days) \(days == 1 ? "day" : "days") ago"
     }
 }
 

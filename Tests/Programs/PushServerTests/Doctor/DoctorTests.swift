@@ -265,6 +265,41 @@ import Testing
         }
     }
 
+    @Test("Kakao's list of its addresses is ok as far as it can be read, and refuse needs trusted proxies")
+    func sourceAddresses() async throws {
+        try await Self.with { _, kakao, environment in
+            var environment = environment
+            #expect(try await Examination(environment)["kakao.source_addresses"]?.state == "skipped")
+            func examine(_ policy: String, proxies: String? = nil) async throws -> String {
+                environment["KAKAO_SOURCE_ADDRESSES"] = policy
+                environment["HTTP_TRUSTED_PROXIES"] = proxies
+                let examination = try await Examination(environment)
+                let finding = try #require(examination["kakao.source_addresses"])
+                return "\(finding.state) \(finding.text)"
+            }
+            try kakao.sandbox.setAddresses(["inbound": ["198.51.100.0/24"], "updated_date": "2020-02-29"])
+            let text = try await examine("record")
+            #expect(text.hasPrefix("ok record: Kakao calls from 1 network, changed last on 2020-02-29, "))
+            let age = text.split(separator: " ").compactMap { Int($0) }.last
+            #expect(age == (time(nil) - 1_582_934_400) / 86_400)
+            #expect(try await examine("refuse").hasPrefix("warning refuse: "))
+            #expect(try await examine("refuse").contains("without http.trusted_proxies"))
+            #expect(try await examine("refuse", proxies: "127.0.0.1").hasPrefix("ok refuse: "))
+            try kakao.sandbox.setAddresses(["inbound": ["198.51.100.0/24", "203.0.113.0-9"], "updated_date": "today"])
+            let partial = try await examine("refuse", proxies: "127.0.0.1")
+            #expect(
+                partial.hasPrefix("warning refuse: Kakao calls from 1 network, and 1 entry of its list cannot be read")
+            )
+            try kakao.sandbox.setAddresses(["inbound": []])
+            #expect(try await examine("record").hasPrefix("warning Kakao's list has no address"))
+            kakao.fail("ips", .anotherHost) { $0.path = "/v1/system/ips" }
+            #expect(try await examine("record").contains("so the addresses from which Kakao calls are unknown"))
+            environment["KAKAO_ADMIN_KEY"] = "0000000000000000000000000000abcd"
+            kakao.endFaults()
+            #expect(try await examine("record") == "skipped Kakao rejects the key: see kakao.admin_key")
+        }
+    }
+
     @Test("A clock that differs from Kakao's by a minute is wrong, in either direction")
     func clock() async throws {
         try await withDatabaseAndKakao { database, kakao in
