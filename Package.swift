@@ -183,7 +183,8 @@ let package = Package(
         target(
             "Features/Pushes",
             [
-                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI",
+                "Locking",
                 "Postgres",
                 "Runtime", "Schemas", "ServiceKit", "Settings", deque, httpTypes, logging, serviceLifecycle,
             ]
@@ -345,7 +346,8 @@ let package = Package(
             "Service/EndpointsTests",
             [
                 "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoRelay", "KakaoSandbox",
-                "Net", "Postgres", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", httpTypes,
+                "Net", "Postgres", "Pushes", "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport",
+                httpTypes,
             ]
         ),
         tests(
@@ -427,7 +429,8 @@ let package = Package(
         tests(
             "Features/PushesTests",
             [
-                "Crypto", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox",
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI",
+                "KakaoSandbox",
                 "Locking", "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting",
                 "Settings", "TestSupport", "Webhooks", httpTypes, logging, subprocess,
             ]

@@ -15,7 +15,8 @@ SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push
     push.warnings,
     push.users, counts.users_sent, counts.users_failed, counts.users_uncertain, push.users_skipped, counts.users_may_repeat,
     push.next_number::bigint - 1 AS batches,
-    counts.batches_sent, counts.batches_failed, counts.batches_uncertain
+    counts.batches_sent, counts.batches_failed, counts.batches_uncertain,
+    (SELECT COALESCE(sum(opens.users), 0)::bigint FROM push_open_counts AS opens WHERE opens.push_id = push.id) AS users_opened
 FROM pushes AS push
 CROSS JOIN LATERAL (
     SELECT COALESCE(sum(users) FILTER (WHERE state = 'sent'), 0)::bigint AS users_sent,

@@ -23,7 +23,8 @@ extension CoalescedStatement where Output == Void {
 ///
 /// A statement and its commit cost nearly the same for one row as for many. The first items of a tick are sent at the
 /// end of that tick. Items that arrive while statements are in flight wait for one of them to end, and are then sent
-/// together. A caller of a write gets its result only after its row is committed. No timer delays an item.
+/// together. A caller of a write gets its result only after its row is committed. No timer delays an item, unless the
+/// coalescer has a `spacing`.
 ///
 /// If the server rejects a statement because of a row, each of its items is sent alone, so that an invalid row fails
 /// only its own caller. The same happens to items that touch one row twice in one upsert (SQLSTATE 21000).
@@ -50,6 +51,8 @@ package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable 
     ///   - concurrency: The maximum number of statements in flight. One for statements that may lock existing rows: two
     ///     that lock the same rows in different orders can deadlock. Two, the number of connections for writes, for
     ///     plain inserts and for reads: the next statement is then sent before the first has ended.
+    ///   - spacing: The minimum time between the starts of two statements, unless `maximumItems` wait. For items whose callers can wait
+    ///     and whose statement costs much less for each of many: they share a statement although the one before has ended.
     ///   - statement: Returns the statement for some items.
     package init(
         pool: PostgresPool,
@@ -57,6 +60,7 @@ package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable 
         maximumItems: Int = 500,
         maximumWaiting: Int = 10_000,
         concurrency: Int = 1,
+        spacing: Duration = .zero,
         statement: @escaping @Sendable ([Item]) -> Statement
     ) {
         core = CoalescerCore(
@@ -65,6 +69,7 @@ package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable 
             maximumItems: maximumItems,
             maximumWaiting: maximumWaiting,
             concurrency: concurrency,
+            spacing: spacing,
             statement: StatementText(Statement.self),
             parameters: { statement($0).parameters },
             outputs: Statement.outputs
@@ -103,6 +108,8 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     private let maximumItems: Int
     private let maximumWaiting: Int
     private let concurrency: Int
+    /// In milliseconds.
+    private let spacing: UInt64
     private let statement: StatementText
     private let parameters: @Sendable ([Item]) -> [PostgresValue]
     private let outputs: @Sendable (PostgresRows, Int) throws -> [Output]
@@ -112,6 +119,10 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     private var inFlight = 0
     /// Whether the end of the tick sends the waiting items.
     private var sendsAtEndOfTick = false
+    /// The time before which only a full statement is sent, by the loop's clock in milliseconds.
+    private var nextStart: UInt64 = 0
+    /// Whether a timer sends the waiting items at `nextStart`.
+    private var hasTimer = false
 
     init(
         pool: PostgresPool,
@@ -119,6 +130,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         maximumItems: Int,
         maximumWaiting: Int,
         concurrency: Int,
+        spacing: Duration,
         statement: StatementText,
         parameters: @escaping @Sendable ([Item]) -> [PostgresValue],
         outputs: @escaping @Sendable (PostgresRows, Int) throws -> [Output]
@@ -129,6 +141,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         self.maximumItems = max(1, maximumItems)
         self.maximumWaiting = maximumWaiting
         self.concurrency = max(1, concurrency)
+        self.spacing = spacing.wholeMilliseconds
         self.statement = statement
         self.parameters = parameters
         self.outputs = outputs
@@ -156,14 +169,34 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         sendAtEndOfTick()
     }
 
-    /// Sends the waiting items at the end of this tick, unless `concurrency` statements are in flight then.
+    /// Sends the waiting items at the end of this tick, or when the spacing has passed, unless `concurrency` statements are in flight
+    /// then.
     private func sendAtEndOfTick() {
         guard inFlight < concurrency, !sendsAtEndOfTick else { return }
+        if spacing > 0, waiting.count < maximumItems {
+            let now = EventLoop.milliseconds()
+            guard now >= nextStart else {
+                if !waiting.isEmpty { send(after: nextStart - now) }
+                return
+            }
+        }
         sendsAtEndOfTick = true
         loop.atEndOfTick {
             self.assumeIsolated { core in
                 core.sendsAtEndOfTick = false
                 if core.inFlight < core.concurrency { core.sendWaiting() }
+            }
+        }
+    }
+
+    /// Sends the waiting items after this number of milliseconds, unless they fill a statement before.
+    private func send(after wait: UInt64) {
+        guard !hasTimer else { return }
+        hasTimer = true
+        loop.schedule(after: .milliseconds(wait)) {
+            self.assumeIsolated { core in
+                core.hasTimer = false
+                core.sendAtEndOfTick()
             }
         }
     }
@@ -174,7 +207,9 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
             pool.counts.waitingItems -= 1
             if !entry.promise.isAbandoned { entries.append(entry) }
         }
-        if !entries.isEmpty { send(entries) }
+        guard !entries.isEmpty else { return }
+        nextStart = EventLoop.milliseconds() + spacing
+        send(entries)
     }
 
     private func send(_ entries: [Entry]) {

@@ -56,7 +56,7 @@ final class BatchStore: Sendable {
     ///   - encode: Encodes the message of a new push.
     func active(
         besides known: [UUID],
-        encode: (PushMessage) -> EncodedPushMessage
+        encode: (Active) -> EncodedPushMessage
     ) async throws -> ActivePushes {
         var active = ActivePushes()
         for push in try await pool.read(ListActivePushes(known: known, hours: settings.hours)) {
@@ -67,7 +67,7 @@ final class BatchStore: Sendable {
             active.timeLeft[push.id] = .some(push.expiresIn.map { .seconds($0) })
             active.hoursLeft[push.id] = push.hoursEndIn.map { .seconds($0) }
             if !push.isPrepared { active.unprepared.insert(push.id) }
-            if let new = push.new { active.new.append((new, encode(new.message))) }
+            if let new = push.new { active.new.append((new, encode(new))) }
         }
         return active
     }

@@ -129,7 +129,12 @@ struct DryRuns: Sendable {
     private func requests(_ push: NewPush, to batches: [[Int64]]) -> [HTTPClientRequest] {
         let version = server.kakao.pushVersion
         let shown = PushMessage(push.message.object.maskingPushTokens, version: push.message.version)
-        let rendered = shown.rendered(for: version, returnURL: server.returnURL.withLock { $0 })
+        let rendered = shown.rendered(
+            for: version,
+            returnURL: server.returnURL.withLock { $0 },
+            // The push has no id yet.
+            pushID: PushIDMember(pushes.settings.idField, id: .zero)
+        )
         let masked = server.mask.masked(String(decoding: rendered, as: UTF8.self))
         let message = EncodedPushMessage(Array(masked.utf8))
         return batches.map { userIDs in

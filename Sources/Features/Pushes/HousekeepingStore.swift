@@ -8,6 +8,8 @@ import Runtime
 struct HousekeepingStore: Sendable {
     /// The number of batches or claims that one statement deletes.
     private static let maxRowsPerStatement = 1000
+    /// The number of users who have opened a push that one statement deletes.
+    private static let maxOpensPerStatement = 5000
     /// The number of parts that one statement deletes, with up to 50,000 users each.
     private static let maxPartsPerStatement = 5
 
@@ -21,6 +23,9 @@ struct HousekeepingStore: Sendable {
             }
             try await worker.delete(inStepsOf: Self.maxRowsPerStatement) {
                 try await pool.write(DeletePushClaims(pushID: push, limit: Self.maxRowsPerStatement))
+            }
+            try await worker.delete(inStepsOf: Self.maxOpensPerStatement) {
+                try await pool.write(DeletePushOpens(pushID: push, limit: Self.maxOpensPerStatement))
             }
             try await worker.delete(inStepsOf: Self.maxPartsPerStatement) {
                 try await pool.write(DeletePushParts(pushID: push, limit: Self.maxPartsPerStatement))
@@ -126,7 +131,7 @@ struct DeletePushParts: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(pushID), .int64(Int64(limit))] }
 }
 
-/// Deletes a push, its counts and its idempotency keys, unless it still has batches, claims or parts.
+/// Deletes a push, its counts and its idempotency keys, unless it still has batches, claims, parts or users who have opened it.
 struct DeletePush: PostgresStatement {
     static let sql: SQL = """
         WITH push AS (
@@ -135,10 +140,14 @@ struct DeletePush: PostgresStatement {
                 AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1)
                 AND NOT EXISTS (SELECT 1 FROM push_claims WHERE push_id = $1)
                 AND NOT EXISTS (SELECT 1 FROM push_parts WHERE push_id = $1)
+                AND NOT EXISTS (SELECT 1 FROM push_opens WHERE push_id = $1)
             RETURNING id
         ),
         counts AS (
             DELETE FROM push_counts USING push WHERE push_id = push.id
+        ),
+        open_counts AS (
+            DELETE FROM push_open_counts USING push WHERE push_id = push.id
         )
         DELETE FROM idempotency_keys
         USING push

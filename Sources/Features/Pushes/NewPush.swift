@@ -168,7 +168,7 @@ extension NewPush {
     ///   - object: The message as JSON.
     ///   - field: The field of the request that has it.
     ///   - kakaoVersion: The version of Kakao's API that the server calls.
-    /// - Throws: ``Problem`` for a missing kind, or for advertising without its mark.
+    /// - Throws: ``Problem`` for a missing kind, for advertising without its mark, or for a member with the name of `pushes.id_field`.
     mutating func check(
         _ object: JSONObject,
         in field: String,
@@ -183,10 +183,12 @@ extension NewPush {
             format: message.version,
             kind: kind,
             bypass: bypass,
-            advertisingText: settings.advertisingText
+            advertisingText: settings.advertisingText,
+            idField: settings.idField
         )
         preview = PushPreview(object, conditions)
         if let fault = preview.markFault { throw Problem.field(field, fault.allowed) }
+        if let taken = preview.takenIDField { throw Problem.field(field, PushPreview.allowed(without: taken)) }
     }
 }
 

@@ -1,4 +1,5 @@
 package import Endpoints
+import Identity
 import KakaoAPI
 import Locking
 package import Postgres
@@ -12,7 +13,7 @@ package struct PushFeature: Feature {
     package typealias Configuration = PushSettings
 
     package static let collections: [any RouteCollection.Type] = [
-        PushRoutes.self, PushUserRoutes.self, AudienceRoutes.self, TimeZoneRoutes.self,
+        PushRoutes.self, PushUserRoutes.self, AppPushRoutes.self, AudienceRoutes.self, TimeZoneRoutes.self,
     ]
 
     private let server: ServerContext
@@ -23,6 +24,10 @@ package struct PushFeature: Feature {
     private let notices: PushNotices
     private let events = PushEvents()
     private let users: LoopCounts<BatchState>
+    private let opens: LoopCounts<OpenOutcome>
+    private let opensPerHour: RequestLimit<Int64>
+    private let inboxPagesPerMinute: RequestLimit<Int64>
+    private let inboxContents: LoopValue<PushInbox.Contents>
     private let progress = WorkProgress()
     private let dryRuns = ConcurrencyLimit(DryRuns.maxConcurrentRuns)
     private let uploads = ConcurrencyLimit(AudienceRoutes.maximumUploads)
@@ -39,9 +44,17 @@ package struct PushFeature: Feature {
             webhooks: server.webhooks
         )
         users = LoopCounts([server.sending])
+        opens = LoopCounts(server.loops)
+        opensPerHour = RequestLimit(perHour: settings.opensPerHourPerUser)
+        inboxPagesPerMinute = RequestLimit(perMinute: settings.inboxPerMinutePerUser)
+        inboxContents = LoopValue(
+            PushInbox.Contents(limit: PushInbox.maxContents),
+            loops: server.loops.map(\.loop)
+        )
         timeZone = TimeZoneRoutes(name: settings.timeZone, pool: server.background.pool)
         let monitoring = PushMonitoring(
             users: users,
+            opens: opens,
             progress: progress,
             queue: CachedQuery(server.sending.pool) { [present] pool in
                 try await PushQueue.read(pool, present.hours)
@@ -52,6 +65,7 @@ package struct PushFeature: Feature {
         )
         server.monitoring.register(monitoring.report)
         server.senderControl.onChange(notices.pushChanged)
+        server.lifecycle.register { PushUserObserver(pool: $0.pool) }
     }
 
     package var webhookData: [WebhookData] { PushWebhooks.data }
@@ -77,6 +91,22 @@ package struct PushFeature: Feature {
             )
         )
         routes.add(PushUserRoutes(store: PushUserStore(pool: loop.pool)))
+        routes.add(
+            AppPushRoutes(
+                opens: PushOpenStore(pool: loop.pool),
+                inbox: settings.inboxDays.map { days in
+                    PushInbox(
+                        pool: loop.pool,
+                        days: days,
+                        kakaoVersion: server.kakao.pushVersion,
+                        contents: inboxContents.on(loop.loop)
+                    )
+                },
+                opensPerHour: opensPerHour,
+                pagesPerMinute: inboxPagesPerMinute,
+                counts: opens.on(loop.loop)
+            )
+        )
         routes.add(AudienceRoutes(store: AudienceStore(pool: loop.pool), uploads: uploads))
         routes.add(timeZone)
     }
@@ -133,7 +163,8 @@ package struct PushFeature: Feature {
                     try await store.removeExpiredPushes(retentionDays: settings.retentionDays, worker)
                 },
                 // Each with up to 1,000 users.
-                .delete(100) { DeleteUnusedAudienceParts(limit: $0) }
+                .delete(100) { DeleteUnusedAudienceParts(limit: $0) },
+                .delete { DeleteOrphanedOpens(limit: $0) }
             )
         ]
     }
@@ -144,6 +175,8 @@ package struct PushFeature: Feature {
             return present.advertisingHours != settings.advertisingHours
         }
         if hasOtherHours { notices.wakeWorkers() }
+        opensPerHour.apply(perHour: settings.opensPerHourPerUser)
+        inboxPagesPerMinute.apply(perMinute: settings.inboxPerMinutePerUser)
     }
 
     package var channels: [String] { [notices.servers.channel] }

@@ -42,8 +42,10 @@ extension PushMessage {
     ///     other version.
     ///   - returnURL: The URL to which Kakao reports failed tokens. It is added to each member for which Kakao documents
     ///     one, unless that has a `return_url` already.
-    func rendered(for version: PushVersion, returnURL: String?) -> [UInt8] {
-        guard version != self.version || returnURL != nil, let value = try? JSONValue(parsing: Array(text.utf8)),
+    ///   - pushID: The member of `custom_field` with the push's id, which each member for a platform gets; `nil` for none.
+    func rendered(for version: PushVersion, returnURL: String?, pushID: PushIDMember?) -> [UInt8] {
+        guard version != self.version || returnURL != nil || pushID != nil,
+            let value = try? JSONValue(parsing: Array(text.utf8)),
             var message = value.object
         else { return Array(text.utf8) }
         message.rename(self.version.androidMember, to: version.androidMember)
@@ -51,6 +53,11 @@ extension PushMessage {
             guard let returnURL, var part = message[member]?.object, part["return_url"] == nil else { continue }
             part["return_url"] = .string(returnURL)
             message[member] = .object(part)
+        }
+        if let pushID {
+            for member in [PushVersion.apnsMember, version.androidMember] {
+                if let part = message[member]?.object { message[member] = .object(pushID.added(to: part)) }
+            }
         }
         return JSONValue.object(message).bytes()
     }

@@ -71,8 +71,16 @@ struct PushMonitoring: Sendable {
         "Users of batches that this server has sent, or reclaimed from one that stopped, by final outcome: sent, failed, uncertain."
     )
 
+    private static let opens = Metric(
+        "kakao_push_opens_total",
+        .counter,
+        "Reports of users' apps that a push was opened: counted, or ignored since it does not exist or was not sent to the user."
+    )
+
     /// The users by the final state of their batch.
     let users: LoopCounts<BatchState>
+    /// The reports of opened pushes.
+    let opens: LoopCounts<OpenOutcome>
     let progress: WorkProgress
     let queue: CachedQuery<PushQueue>
     /// The pushes that have not ended, as an operator who has just changed one sees them.
@@ -80,11 +88,13 @@ struct PushMonitoring: Sendable {
 
     func report() async -> Monitoring.Report {
         let users = await users.sums()
+        let opens = await opens.sums()
         let sender = [
             Self.users.reading(
                 "outcome",
                 [BatchState.sent, .failed, .uncertain].map { ($0.rawValue, Double(users[$0] ?? 0)) }
             ),
+            Self.opens.reading("outcome", OpenOutcome.allCases.map { ($0.rawValue, Double(opens[$0] ?? 0)) }),
             Self.senderFailing.reading(progress.failingFor.inSeconds),
         ]
         guard let queue = await queue.value() else { return Monitoring.Report(metrics: sender, isDatabaseUp: false) }

@@ -18,6 +18,14 @@ package struct PushSettings: SettingsGroup {
     package var advertisingTag: String?
     /// The text of `custom_field` with which notifications begin that the app draws.
     package var advertisingText: MemberPath?
+    /// The member of `custom_field` with the push's id; `nil` for none. It is read when a server begins to send a push.
+    package var idField: PushIDField?
+    /// The opened pushes that a user's apps may report in an hour; `nil` for no limit.
+    package var opensPerHourPerUser: Int? = 60
+    /// The days before now whose pushes the inbox of a user has; `nil` if there is no inbox.
+    package var inboxDays: Int?
+    /// The pages of the inbox that a user's apps may read in a minute; `nil` for no limit.
+    package var inboxPerMinutePerUser: Int? = 10
     /// The intervals of the delivery, which tests shorten.
     package var intervals = WorkIntervals()
 
@@ -87,6 +95,35 @@ package struct PushSettings: SettingsGroup {
             example: "title",
             reloadable: true,
             "the text of `custom_field` with which a notification begins that the app draws itself: [advertising](korea.md) without a visible text must have its mark there"
+        ),
+        Setting(
+            "pushes.id_field",
+            \.idField,
+            optional: .pushIDField,
+            example: "push_id",
+            reloadable: true,
+            "the member of `custom_field` that phones receive with the id of the push, so that apps can report that it was [opened](opens.md). A push whose sending has begun keeps what it has"
+        ),
+        Setting(
+            "pushes.opens_per_hour_per_user",
+            \.opensPerHourPerUser,
+            .limit,
+            reloadable: true,
+            "the [opened pushes](opens.md) that a user's apps may report in an hour, beyond which the response is 429; 0: no limit"
+        ),
+        Setting(
+            "pushes.inbox_days",
+            \.inboxDays,
+            optional: .integer(1...31),
+            example: "7",
+            "the days whose pushes `GET /v1/me/pushes` shows to the user whom they were sent to ([inbox](opens.md#inbox)); without it there is no inbox"
+        ),
+        Setting(
+            "pushes.inbox_per_minute_per_user",
+            \.inboxPerMinutePerUser,
+            .limit,
+            reloadable: true,
+            "the pages of the [inbox](opens.md#inbox) that a user's apps may read in a minute, beyond which the response is 429; 0: no limit"
         ),
     ]
 }

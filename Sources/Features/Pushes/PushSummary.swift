@@ -53,6 +53,8 @@ struct PushSummary: Sendable {
     var warnings: [UInt8]
     var users = PushCounts()
     var batches = PushCounts()
+    /// The users who have opened it, as their apps report; `nil` for a webhook that a server of an earlier version stored.
+    var opened: Int64? = 0
     /// `nil` if it is not shown.
     var message: ShownMessage?
     /// `nil` if it is not shown.
@@ -162,6 +164,12 @@ extension PushSummary {
             .nullable("finished_at", .time, "When it ended.", \.finishedAt),
             .member("users", PushCounts.usersShape.kind, "Its users by outcome.", \.users),
             .member("batches", PushCounts.shape.kind, "Its batches by outcome.", \.batches),
+            .nullable(
+                "opened",
+                .count,
+                "The users who have opened it, as their apps report with `reportPushOpened`; null in a webhook of an earlier version.",
+                \.opened
+            ),
             .nullable("users_per_second", Kind<Int32>.number, "The maximum rate.", \.usersPerSecond),
             .nullable("estimated_end", .time, "When it ends at its rate so far.", \.estimatedEnd),
             .optional(
@@ -223,7 +231,7 @@ extension PushSummary {
             push.exclusion, push.waits_for, push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at,
             push.started_at, push.finished_at, push.first_words, push.message_sha256, push.warnings,
             push.users, push.users_sent, push.users_failed, push.users_uncertain, push.users_skipped, push.users_may_repeat,
-            push.batches, push.batches_sent, push.batches_failed, push.batches_uncertain
+            push.batches, push.batches_sent, push.batches_failed, push.batches_uncertain, push.users_opened
         """
 
     /// The columns of `push_summaries`, and what depends on the hours for advertising, which are `$1`.
@@ -280,7 +288,8 @@ extension PushSummary {
                 sent: column.next(),
                 failed: column.next(),
                 uncertain: column.next()
-            )
+            ),
+            opened: column.next()
         )
     }
 

@@ -33,7 +33,8 @@ extension StoredPushRequest {
             format: message.version,
             kind: kind,
             bypass: bypass,
-            advertisingText: settings.advertisingText
+            advertisingText: settings.advertisingText,
+            idField: settings.idField
         )
         return ShownMessage(json: object.maskingPushTokens, phones: PushPreview(object, conditions).phones)
     }

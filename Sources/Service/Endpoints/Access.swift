@@ -18,6 +18,9 @@ package enum Access: Sendable, Equatable {
     /// Operators whose key has the scope `devices`, for any user; and users' apps, for their own user. The authorization
     /// limits the requests of each user and of each address.
     case device
+    /// Users' apps, for their own user, with any token that ``device`` accepts and under the same limits. No operator, who has operations
+    /// for any user.
+    case user
     /// Operators whose key has this scope, for any user; and users with an access token of Kakao Login, for themselves.
     /// Their requests are limited as those of ``device``. `admitsUnlinked` says whether a user may call who is not linked to the
     /// app yet: ``Caller/unlinkedUser``.
@@ -37,7 +40,7 @@ package enum Access: Sendable, Equatable {
     /// operations with such an access, and admits these callers only.
     package var isPublic: Bool {
         switch self {
-        case .anyone, .device, .kakaoUser, .appKey, .kakao, .kakaoAddress: true
+        case .anyone, .device, .user, .kakaoUser, .appKey, .kakao, .kakaoAddress: true
         case .operatorPort, .operator, .operatorWithAny, .monitoring: false
         }
     }
@@ -45,7 +48,7 @@ package enum Access: Sendable, Equatable {
     /// Whether users have this access, except those who are not linked to the app yet.
     var refusesUnlinked: Bool {
         switch self {
-        case .device, .kakaoUser(_, admitsUnlinked: false): true
+        case .device, .user, .kakaoUser(_, admitsUnlinked: false): true
         case .kakaoUser(_, admitsUnlinked: true): false
         case .anyone, .operatorPort, .operator, .operatorWithAny, .monitoring, .appKey, .kakao, .kakaoAddress: false
         }
@@ -55,7 +58,7 @@ package enum Access: Sendable, Equatable {
     package var openLimit: OpenLimit? {
         switch self {
         case .anyone(let limit), .operatorPort(let limit): limit
-        case .operator, .operatorWithAny, .monitoring, .device, .kakaoUser, .appKey, .kakao, .kakaoAddress: nil
+        case .operator, .operatorWithAny, .monitoring, .device, .user, .kakaoUser, .appKey, .kakao, .kakaoAddress: nil
         }
     }
 }

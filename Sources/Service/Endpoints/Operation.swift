@@ -285,12 +285,13 @@ package final class OperationDeclaration: Sendable {
         case .operator, .operatorWithAny, .monitoring:
             problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys, .insecurePage, .foreignOrigin])
             if asksForKey { problems.formUnion([.keyRequired]) }
-        case .device, .kakaoUser:
+        case .device, .user, .kakaoUser:
             problems.formUnion([
-                .unauthorized, .invalidOperatorKey, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests,
+                .unauthorized, .invalidOperatorKey, .missingScope, .tooManyBadKeys, .tooManyRequests,
                 .identityUnavailable, .insecurePage, .foreignOrigin,
                 isInKakaoFormat ? .callNotConfigured : .notConfigured,
             ])
+            if access != .user { problems.formUnion([.anotherUser]) }
             if access.refusesUnlinked { problems.formUnion([.userNotLinked]) }
         case .appKey:
             problems.formUnion([

@@ -40,10 +40,23 @@ struct Authenticator: Authorizer {
         case .operatorWithAny(let scopes): { try checkOperator($0, .any(scopes)) }
         case .monitoring: { try monitoring.check($0) { try checkOperator($0, .all([.read])) } }
         case .device:
-            { try checkUser($0, UserAccess(scope: .devices, inKakaoFormat: inKakaoFormat, acceptsAnyToken: true)) }
+            {
+                let access = UserAccess(
+                    operators: .all([.devices]),
+                    inKakaoFormat: inKakaoFormat,
+                    acceptsAnyToken: true
+                )
+                return try checkUser($0, access)
+            }
+        case .user:
+            { try checkUser($0, UserAccess(operators: .none, inKakaoFormat: inKakaoFormat, acceptsAnyToken: true)) }
         case .kakaoUser(let scope, let admitsUnlinked):
             {
-                let access = UserAccess(scope: scope, inKakaoFormat: inKakaoFormat, admitsUnlinked: admitsUnlinked)
+                let access = UserAccess(
+                    operators: .all([scope]),
+                    inKakaoFormat: inKakaoFormat,
+                    admitsUnlinked: admitsUnlinked
+                )
                 return try checkUser($0, access)
             }
         case .appKey(let scope): { try checkApp($0, or: scope) }
@@ -57,10 +70,17 @@ struct Authenticator: Authorizer {
         case all([Scope])
         /// At least one of them.
         case any([Scope])
+        /// No key is admitted, since the operation is for users' apps only.
+        case none
 
-        /// - Throws: ``Problem`` 403 if a scope is missing.
+        /// - Throws: ``Problem`` 403 if a scope is missing, or if no key is admitted.
         func check(_ granted: Set<Scope>, of place: KeyPlace) throws {
             switch self {
+            case .none:
+                throw Problem(
+                    of: .missingScope,
+                    "Only users' apps may call this operation, for their own user. Send the user's token."
+                )
             case .all(let scopes):
                 guard let missing = scopes.first(where: { !$0.isAllowed(by: granted) }) else { return }
                 throw Problem(of: .missingScope, "\(place.name) does not have the scope \(missing.rawValue).")
@@ -151,8 +171,8 @@ struct Authenticator: Authorizer {
 
     /// The access to an operation on a user.
     private struct UserAccess {
-        /// The scope of an operator's key.
-        let scope: Scope
+        /// The operators who are admitted besides users.
+        let operators: Requirement
         let inKakaoFormat: Bool
         /// Whether tokens other than access tokens of Kakao Login are accepted.
         var acceptsAnyToken = false
@@ -168,7 +188,7 @@ struct Authenticator: Authorizer {
     /// address, or adds an operator key with the scope `user-calls`.
     private func checkUser(_ request: Request, _ access: UserAccess) throws -> PendingCheck? {
         if let cookie = sessionCookie(of: request) {
-            return try checkSession(cookie, .all([access.scope]), of: request)
+            return try checkSession(cookie, access.operators, of: request)
         }
         let credential = try credential(of: request)
         let sha256 = SHA256Digest.of(credential.text)
@@ -177,7 +197,7 @@ struct Authenticator: Authorizer {
         let isOperatorKey =
             (admitsOperators || acceptsToken) && secrets.value.operatorKey.matches(digest: sha256)
         guard credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text), !isOperatorKey else {
-            return try checkKey(sha256, .all([access.scope]), of: request)
+            return try checkKey(sha256, access.operators, of: request)
         }
         guard access.acceptsAnyToken || !JSONWebToken.isLike(credential.text) else {
             throw Self.kakaoTokenRequired.rejecting(.notAccessToken, explains: explainsRejections)
@@ -227,7 +247,7 @@ struct Authenticator: Authorizer {
         }
         // Kakao is not asked about its own keys.
         guard secrets.value.rejection(ofKeyWith: sha256) == nil else {
-            return try checkKey(sha256, .all([access.scope]), of: request)
+            return try checkKey(sha256, access.operators, of: request)
         }
         // Strangers who send invented tokens from this address must not keep its users out.
         let knownPayer = users.verifiedPayer(of: digest)
@@ -317,6 +337,7 @@ struct Authenticator: Authorizer {
             throw unauthorized(rejection ?? .publicPort, place)
         }
         guard !secrets.value.operatorKey.matches(digest: digest) else {
+            try scopes.check(KeyIdentity.setting.scopes, of: place)
             request.principal = Caller.operator(.setting)
             return nil
         }

@@ -27,6 +27,16 @@ extension Call {
         guard let given else { throw Problem.field(field.name, Kind.userID.allowed, isMissing: true) }
         return given
     }
+
+    /// The user whose app calls an operation with ``Access/user``, which admits no other callers.
+    ///
+    /// - Throws: ``Problem`` 403 for another caller.
+    package var ownUserID: Int64 {
+        get throws {
+            guard let user = caller.user else { throw Problem(of: .missingScope, "Only a user's app may call this.") }
+            return user.id
+        }
+    }
 }
 
 extension Caller {

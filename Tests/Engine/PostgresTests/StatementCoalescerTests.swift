@@ -72,6 +72,36 @@ import Testing
         }
     }
 
+    @Test(
+        "With a spacing, the first item is sent at once, and later ones share a statement: when it is full, or when the time has passed"
+    )
+    func spacing() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            func squares(_ spacing: Duration) -> StatementCoalescer<ComputeSquares> {
+                StatementCoalescer(
+                    pool: pool,
+                    access: .read,
+                    maximumItems: 3,
+                    spacing: spacing,
+                    statement: ComputeSquares.init
+                )
+            }
+            let rare = squares(.seconds(3600))
+            #expect(try await rare.submit(2) == 4)
+            let before = pool.statementCount
+            let first = Task(executorPreference: pool.loop) { try await rare.submit(3) }
+            let second = Task(executorPreference: pool.loop) { try await rare.submit(4) }
+            try await eventually("two items wait") { await pool.statistics().waiting == 2 }
+            #expect(pool.statementCount == before)
+            #expect(try await rare.submit(5) == 25)
+            #expect(try await [first.value, second.value] == [9, 16])
+            #expect(pool.statementCount == before + 1)
+
+            let soon = squares(.milliseconds(1))
+            for number in Int64(1)...5 { #expect(try await soon.submit(number) == number * number) }
+        }
+    }
+
     @Test("A caller that has its result finds its row committed")
     func committed() async throws {
         try await TestDatabase.withPool { pool, _ in

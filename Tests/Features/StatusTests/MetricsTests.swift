@@ -44,7 +44,7 @@ extension Exposition {
         "kakao_push_sender_failing_seconds", "kakao_push_link_callbacks_total", "kakao_push_landings_uncounted_total",
         "kakao_push_landings_limited_total",
         "kakao_push_token_refreshes_total", "kakao_push_notices_total", "kakao_push_calls_from_elsewhere_total",
-        "kakao_push_users_total",
+        "kakao_push_users_total", "kakao_push_opens_total",
         "kakao_push_message_receivers_total", "kakao_push_webhook_requests_total", "kakao_push_webhooks_dropped_total",
         "kakao_push_database_up", "kakao_push_database_statements_total",
         "kakao_push_database_statement_duration_seconds", "kakao_push_database_waiting",

@@ -44,8 +44,8 @@ import Testing
         // The user who has not signed up yet.
         #expect(Self.failed(requests) == ["400 GET /v2/user/me"], "\(requests) \(text)")
         #expect(requests.count > 60)
-        // Kakao's calls to the server: the unlink, the account event and the shared message.
-        #expect(text.components(separatedBy: #"{"sent":true,"status":20"#).count == 4, "\(text)")
+        // Kakao's calls to the server: the unlink, two events of channels, the account event and the shared message.
+        #expect(text.components(separatedBy: #"{"sent":true,"status":20"#).count == 6, "\(text)")
     }
 
     @Test("Each command of the page about Kakao's SDKs works beside dev, over HTTPS")

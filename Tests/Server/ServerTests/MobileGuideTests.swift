@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Locking
+import Pushes
 import Server
 import ServiceTesting
 import Subprocess
@@ -14,7 +15,7 @@ import Testing
 @testable import Identity
 @testable import Settings
 
-/// Tests of the Swift file for phone apps in `docs/mobile.md`, compiled unchanged and run against a server.
+/// Tests of the Swift files for phone apps in `docs/mobile.md`, compiled unchanged and run against a server.
 @Suite(.timeLimit(.minutes(5))) struct MobileGuideTests {
     private static let deviceID = "6F9619FF-8B86-4011-B42D-00C04FC964FF"
 
@@ -41,7 +42,13 @@ import Testing
         let devices = PushDevices(server: URL(string: arguments[1])!) { await tokens.token($0) }
         let deviceID = UUID(uuidString: arguments[2])!
         do {
-            if arguments.count > 4 {
+            if arguments.count > 4, arguments[4] == "open" {
+                try await devices.reportOpened(PushDevices.pushID(in: ["push_id": arguments[5]])!)
+            } else if arguments.count > 4, arguments[4] == "inbox" {
+                for push in try await devices.inbox() {
+                    print(push.id, push.openedAt == nil ? "new" : "opened", push.notifications[0].text ?? "-")
+                }
+            } else if arguments.count > 4 {
                 try await devices.register(deviceID: deviceID, pushToken: arguments[4])
             } else {
                 try await devices.remove(deviceID: deviceID)
@@ -62,7 +69,12 @@ import Testing
         /// Registers the phone with this push token, or removes it if there is none, and returns the app's output
         /// lines.
         func run(registering pushToken: String?) async throws -> [String] {
-            let arguments = [url, deviceID, tokens.joined(separator: ",")] + (pushToken.map { [$0] } ?? [])
+            try await run(pushToken.map { [$0] } ?? [])
+        }
+
+        /// Runs the app with further arguments, and returns its output lines.
+        func run(_ more: [String]) async throws -> [String] {
+            let arguments = [url, deviceID, tokens.joined(separator: ",")] + more
             let result = try await Subprocess.run(
                 .path(FilePath(program)),
                 arguments: Arguments(arguments),
@@ -78,17 +90,17 @@ import Testing
     /// path.
     private static func build() async throws -> String {
         let folder = try TemporaryFolder.make()
-        try writeFile(
-            Array(TestFiles.code(in: "docs/mobile.md", after: "```swift\n// PushDevices.swift\n").utf8),
-            to: "\(folder)/PushDevices.swift"
-        )
+        for name in ["PushDevices.swift", "PushOpens.swift"] {
+            let code = try TestFiles.code(in: "docs/mobile.md", after: "```swift\n// \(name)\n")
+            try writeFile(Array(code.utf8), to: "\(folder)/\(name)")
+        }
         try writeFile(Array(driver.utf8), to: "\(folder)/main.swift")
         let result = try await Subprocess.run(
             .name("swiftc"),
             arguments: [
-                "-swift-version", "6", "-warnings-as-errors", "\(folder)/PushDevices.swift", "\(folder)/main.swift",
-                "-o",
-                "\(folder)/app",
+                "-swift-version", "6", "-warnings-as-errors", "\(folder)/PushDevices.swift",
+                "\(folder)/PushOpens.swift",
+                "\(folder)/main.swift", "-o", "\(folder)/app",
             ],
             output: .string(limit: 1 << 16),
             error: .combinedWithOutput
@@ -105,6 +117,7 @@ import Testing
         func adjust(_ settings: inout Settings) {
             settings.kakao.appID = 123_456
             settings.identity.acceptsKakaoAccessTokens = true
+            settings.pushes.inboxDays = 1
         }
         try await withService(adjust) { service in
             let sandbox = service.kakao.sandbox
@@ -149,6 +162,16 @@ import Testing
             try await eventually("Kakao has the new token") {
                 try await service.kakao.tokens(of: 7) == ["\(Self.deviceID) apns new"]
             }
+
+            // The phone has opened a push, which its inbox shows.
+            let text: JSONValue = ["for_apns": ["message": "Half price"], "for_gcm": ["custom_field": ["a": "b"]]]
+            let push = try await service.api.create(uuids([7]), text)
+            try await service.api.waitUntilDone(push)
+            let id = push.split(separator: "/").last.map { $0.uppercased() } ?? ""
+            #expect(try await app(right).run(["inbox"]) == ["\(id) new Half price", "done"])
+            #expect(try await app(expired, right).run(["open", id]) == ["refreshed", "done"])
+            #expect(try await app(right).run(["inbox"]) == ["\(id) opened Half price", "done"])
+            #expect(try await service.api.shown(push)["opened"] == 1)
 
             let wrong = try await app(right).run(registering: "")
             #expect(wrong.count == 1)

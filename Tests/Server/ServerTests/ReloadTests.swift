@@ -47,6 +47,7 @@ import Testing
                 "devices.new_per_hour_per_user",
                 "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers",
                 "pushes.advertising_hours", "pushes.advertising_tag", "pushes.advertising_text",
+                "pushes.id_field", "pushes.opens_per_hour_per_user", "pushes.inbox_per_minute_per_user",
                 "sharing.app_key_calls_per_day_per_network",
                 "sharing.app_key_calls_per_minute", "sharing.visits_per_minute_per_address",
                 "sharing.counted_visits_per_minute_per_address", "webhooks.url", "webhooks.secret",

@@ -7,6 +7,7 @@ import JSON
 import KakaoRelay
 import KakaoSandbox
 import Net
+import Pushes
 import Schemas
 import ServiceTesting
 import TestSupport
@@ -84,7 +85,7 @@ import Testing
             #expect(try await app.get("/v1/push/tokens").status == 200)
             for operation in Self.operations {
                 switch operation.access {
-                case .device, .kakaoUser:
+                case .device, .user, .kakaoUser:
                     let response = try await SampleRequest(operation).send(to: app, with: [])
                     #expect(response.status == 429, "\(operation.id): \(response.status)")
                 case .anyone, .operatorPort, .operator, .operatorWithAny, .monitoring, .appKey, .kakao, .kakaoAddress:
@@ -121,11 +122,15 @@ import Testing
             $0.kakao.makesAppKeyCalls = true
             $0.kakao.kaHeader = "sdk/2.27.3"
             $0.relay.relaysStory = true
+            $0.identity.acceptsKakaoAccessTokens = true
+            $0.pushes.inboxDays = 1
         } _: { service in
+            let app = service.api.with("Bearer \(try #require(service.kakao.sandbox.accessToken(of: 7)))")
             for operation in Self.operations {
+                let caller = operation.access == .user ? app : service.api
                 let sample = SampleRequest(operation)
                 for fields in [nil] + sample.optionalNames.map({ [$0] }) {
-                    _ = try await sample.send(to: service.api, with: fields.map { Set($0) })
+                    _ = try await sample.send(to: caller, with: fields.map { Set($0) })
                 }
                 #expect(FieldReads.unread(of: operation).isEmpty, "\(operation.id)")
             }
@@ -151,7 +156,7 @@ import Testing
                     || response.status == 404
                         && response.json?["detail"]?.string?.hasPrefix("There is nothing at this path.") == true
                 switch operation.access {
-                case .anyone, .device, .kakaoUser, .appKey, .kakao, .kakaoAddress:
+                case .anyone, .device, .user, .kakaoUser, .appKey, .kakao, .kakaoAddress:
                     #expect(!isUnknown, "\(operation.id): \(response.text)")
                 case .operatorPort, .operator, .operatorWithAny, .monitoring:
                     #expect(isUnknown, "\(operation.id): \(response.text)")

@@ -1,3 +1,5 @@
+import Endpoints
+import FoundationEssentials
 import JSON
 import KakaoAPI
 
@@ -71,6 +73,17 @@ struct PhoneReader {
 
     private var customField: JSONObject? { object["custom_field"]?.object }
 
+    /// The `custom_field` as it is sent, with the push's id; `nil` if there is none, or if it is no object.
+    private var sentCustomField: JSONObject? {
+        PushIDMember(conditions.idField, id: .zero)?.added(to: object)["custom_field"]?.object ?? customField
+    }
+
+    /// The place of a member that has the name of the one with the push's id; `nil` if there is none.
+    var takenIDField: String? {
+        guard let name = conditions.idField?.text, customField?[name] != nil else { return nil }
+        return path("custom_field.\(name)")
+    }
+
     private func path(_ name: String) -> String { "\(phone.member).\(name)" }
 
     // MARK: Platforms
@@ -97,7 +110,7 @@ struct PhoneReader {
         aps["alert"] = object["message"]
         for name in Self.namesInAPS { aps[name] = object[name] }
         var payload: JSONObject = ["aps": .object(aps)]
-        for (name, value) in customField?.members ?? [] { payload[name] = value }
+        for (name, value) in sentCustomField?.members ?? [] { payload[name] = value }
         phone.payloadBytes = JSONValue.object(payload).bytes().count
     }
 
@@ -125,7 +138,7 @@ struct PhoneReader {
         }
         var payload = JSONObject()
         payload["notification"] = object["notification"]
-        payload["data"] = object["custom_field"]
+        payload["data"] = sentCustomField.map { .object($0) } ?? object["custom_field"]
         phone.payloadBytes = JSONValue.object(payload).bytes().count
     }
 
@@ -243,7 +256,7 @@ struct PhoneReader {
 
     private mutating func checkSize() {
         let bytes = phone.payloadBytes
-        let customBytes = phone.platform == .fcm ? customField.map { JSONValue.object($0).bytes().count } ?? 0 : 0
+        let customBytes = phone.platform == .fcm ? sentCustomField.map { JSONValue.object($0).bytes().count } ?? 0 : 0
         if customBytes > Self.maximumBytes {
             warn(
                 .tooLarge,

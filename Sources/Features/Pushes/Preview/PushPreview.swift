@@ -16,6 +16,8 @@ struct PushPreview: Sendable, Equatable {
         var bypass = false
         /// The text of `custom_field` with which notifications begin that the app draws: `pushes.advertising_text`.
         var advertisingText: MemberPath?
+        /// The member of `custom_field` to which the server adds the push's id; `nil` for none.
+        var idField: PushIDField?
     }
 
     private static let maximumFirstWords = 80
@@ -28,6 +30,8 @@ struct PushPreview: Sendable, Equatable {
     private(set) var firstWords = ""
     /// The reason for which the message must not be sent as advertising; `nil` for other kinds of pushes.
     private(set) var markFault: MarkFault?
+    /// The place of a member that has the name of the one with the push's id; `nil` if there is none.
+    private(set) var takenIDField: String?
 
     /// Creates the preview of no message.
     init() {}
@@ -57,6 +61,7 @@ struct PushPreview: Sendable, Equatable {
             }
             phones.append(reader.phone)
             warnings += reader.warnings
+            takenIDField = takenIDField ?? reader.takenIDField
         }
         if phones.isEmpty { warnings.insert(.noPhone(android), at: 0) }
         if conditions.kind != .advertising {
@@ -90,9 +95,24 @@ struct PushPreview: Sendable, Equatable {
 
     /// The warnings of a preview that is not sent: also that it would be rejected.
     var allWarnings: [PushWarning] {
-        guard let markFault else { return warnings }
-        return [PushWarning(.markMissing, nil, "The push would be rejected. It must be \(markFault.allowed).")]
-            + warnings
+        var faults: [PushWarning] = []
+        if let markFault {
+            faults.append(
+                PushWarning(.markMissing, nil, "The push would be rejected. It must be \(markFault.allowed).")
+            )
+        }
+        if let takenIDField {
+            let allowed = Self.allowed(without: takenIDField)
+            faults.append(
+                PushWarning(.idFieldTaken, takenIDField, "The push would be rejected. It must be \(allowed).")
+            )
+        }
+        return faults + warnings
+    }
+
+    /// Returns the messages that are allowed if one has a member with the name of the push's id, in words that follow "must be".
+    static func allowed(without takenIDField: String) -> String {
+        "a message without \(takenIDField), where the server puts the push's id: see the setting pushes.id_field"
     }
 
     static let shape = Shape<PushPreview>(

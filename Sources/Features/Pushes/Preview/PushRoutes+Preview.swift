@@ -37,12 +37,14 @@ extension PushRoutes {
     @Sendable private func preview(_ call: Call) async throws -> Response {
         let message = try call[Self.message]
         let format = try call[Self.version]
+        let settings = settings()
         let conditions = PushPreview.Conditions(
             kakaoVersion: kakaoVersion,
             format: format ?? .format(of: message),
             kind: try call[Self.kind],
             bypass: try call[Self.bypass],
-            advertisingText: settings().advertisingText
+            advertisingText: settings.advertisingText,
+            idField: settings.idField
         )
         return .json(PushPreview.shape.json(PushPreview(message, conditions)))
     }

@@ -29,6 +29,8 @@ struct PushWarning: Sendable, Equatable {
         case markWithoutKind = "mark-without-kind"
         /// The push is advertising, and would be rejected without the mark.
         case markMissing = "mark-missing"
+        /// A member has the name of the one to which the server adds the push's id, and the push would be rejected.
+        case idFieldTaken = "id-field-taken"
         /// The push is advertising, and expires before its hours begin.
         case expiresBeforeHours = "expires-before-hours"
         /// Kakao has not confirmed all changes of its users' devices.

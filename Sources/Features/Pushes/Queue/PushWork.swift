@@ -35,7 +35,8 @@ struct PushWork: QueueWork {
         switch chore {
         case .refresh(let known):
             let active = try await batches.active(besides: known) {
-                EncodedPushMessage($0.rendered(for: version, returnURL: returnURL()))
+                let pushID = PushIDMember(batches.settings.idField, id: $0.id)
+                return EncodedPushMessage($0.message.rendered(for: version, returnURL: returnURL(), pushID: pushID))
             }
             if !active.unprepared.isEmpty { notices.preparing.send() }
             return .active(active)

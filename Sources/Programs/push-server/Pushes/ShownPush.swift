@@ -204,6 +204,7 @@ struct ShownPush: Equatable {
         }
         if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
         rows.append(["users", usersText])
+        if let opened = json["opened"]?.integer, opened > 0 { rows.append(["opened", Text.users(opened)]) }
         rows.append(["batches", Self.list(batches)])
         rows += json.printableRows(["message_sha256"])
         rows += ShownPhones.rows(json) + ShownPhones.warnings(json)

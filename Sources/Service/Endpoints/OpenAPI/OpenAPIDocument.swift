@@ -160,6 +160,7 @@ extension Access {
         case .operatorWithAny(let scopes): scopes.flatMap { `operator`([$0]) }
         case .monitoring: `operator`([.read])
         case .device: `operator`([.devices]) + user(.userToken)
+        case .user: user(.userToken)
         case .kakaoUser(let scope, _): `operator`([scope]) + user(.kakaoToken)
         case .appKey(let scope): `operator`([scope]) + [requirement(.appKey)]
         case .kakao: [requirement(.adminKey)]

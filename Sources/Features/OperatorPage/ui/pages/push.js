@@ -75,7 +75,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
       ...counts.map(name => {
         const key = name.replace('_', '-')
         return [t(key), number(push.users[name]), t(`${key}.hint`)]
-      })]), push.users.sent > 0 && el('p', { class: 'soft small' }, t('sent.note')), speed)
+      }), push.opened > 0 && [t('opened'), number(push.opened), t('opened.hint')]]), push.users.sent > 0 && el('p', { class: 'soft small' }, t('sent.note')), speed)
     const { users, batches, ...rest } = push
     redraw(details, [rest, remedy], () => [el('h2', {}, t('details')), terms('list', [
       [t('new.to'), recipients(push)],
