@@ -63,7 +63,8 @@ package struct ChannelFeature: Feature {
             progress: WorkProgress(),
             logger: server.logger
         )
-        return [QueueService { await runner.run() }, notices.servers.worker(logger: server.logger)]
+        let delivery = CustomerDelivery(runner: runner, store: store, notices: notices)
+        return [delivery, notices.servers.worker(logger: server.logger)]
     }
 
     package var channels: [String] { [notices.servers.channel] }
@@ -78,6 +79,25 @@ package struct ChannelFeature: Feature {
                 .delete { DeleteOldCustomerUploads(retentionDays: Self.uploadDays, limit: $0) }
             )
         ]
+    }
+}
+
+/// The sending of uploads, from the first one on: without any, a server does not even renew a lease.
+private struct CustomerDelivery: Service {
+    let runner: QueueRunner<CustomerWork>
+    let store: CustomerUploadStore
+    let notices: CustomerNotices
+
+    func run() async {
+        while !Task.isShuttingDownGracefully, !Task.isCancelled, await !hasParts {
+            await cancelWhenGracefulShutdown { await notices.signal.wait(atMost: .seconds(3600)) }
+        }
+        if !Task.isShuttingDownGracefully { await runner.run() }
+    }
+
+    /// Whether there is something to send. If PostgreSQL cannot say, there may be.
+    private var hasParts: Bool {
+        get async { (try? await store.pool.read(FindCustomerParts()).first) ?? true }
     }
 }
 

@@ -23,7 +23,7 @@ import Testing
         "approved_at", "stopped_by", "first_words", "message_sha256", "warnings", "audience", "to_testers", "except",
         "counted_users",
         "last_tested_at", "waits_for", "waits_until", "delivery", "send_at", "expires_at", "created_at", "started_at",
-        "finished_at", "users", "batches", "users_per_second", "estimated_end",
+        "finished_at", "users", "batches", "opened", "unreached", "users_per_second", "estimated_end",
     ]
 
     @Test(

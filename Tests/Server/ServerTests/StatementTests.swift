@@ -235,6 +235,7 @@ import Testing
             EndCustomerPart(part: part, accepted: 1),
             FailCustomerUpload(part: part, reason: "r"),
             RenewCustomerLease(id: id, duration: .seconds(1)),
+            FindCustomerParts(),
             FindOpenCustomerPart(lease: id),
             FindOrphanedCustomerLeases(),
             ReclaimCustomerParts(leases: [id]),

@@ -382,6 +382,15 @@ struct RenewCustomerLease: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
+/// Returns whether there are parts of uploads.
+struct FindCustomerParts: PostgresStatement {
+    static let sql: SQL = """
+        SELECT EXISTS (SELECT 1 FROM customer_upload_parts)
+        """
+
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+}
+
 /// Returns whether a part is claimed under a lease.
 struct FindOpenCustomerPart: PostgresStatement {
     static let sql: SQL = """
