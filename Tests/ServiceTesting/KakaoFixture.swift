@@ -111,7 +111,11 @@ extension TestService {
             userID,
             [
                 "has_signed_up": false,
-                "scopes": ["account_email", "gender", "friends", "talk_message", "story_publish", "story_read"],
+                "scopes": [
+                    "account_email", "gender", "friends", "talk_message", "story_publish", "story_read",
+                    "talk_calendar",
+                    "talk_calendar_task",
+                ],
                 "service_terms": ["marketing", "location"],
             ]
         )
@@ -131,6 +135,34 @@ extension TestService {
         let file: JSONValue = ["channel_public_id": "_ZeUTxl", "file_name": "first", "schema": ["구매금액": "number"]]
         let client = TestClient(url: kakao.sandbox.url, authorization: "KakaoAK \(Keys.admin)", checksContract: false)
         _ = try await client.post("/v1/talkchannel/create/target_user_file", json: file)
+        try await storeCalendar(of: userID)
+    }
+
+    /// Stores what the calls of Talk Calendar name, for one user, and what channels publish.
+    private func storeCalendar(of userID: Int64) async throws {
+        func event(_ id: JSONValue) -> JSONValue {
+            [
+                "id": id, "title": "Cake day",
+                "time": ["start_at": "2022-10-27T03:00:00Z", "end_at": "2022-10-27T06:00:00Z"],
+            ]
+        }
+        let stored = try await kakao.browser.post(
+            "/sandbox/users/\(userID)/calendar",
+            json: [
+                "calendars": [["id": "user_6399a1c2afcec577", "name": "Cakes", "color": "RED"]],
+                "events": [event("63996425afcec577cbe79b9b")],
+                "tasks": [["id": "6399b7d0afcec577", "content": "Bake a cake"]],
+            ]
+        )
+        #expect(stored.status == 200, "\(stored.text)")
+        let published = try await kakao.browser.post(
+            "/sandbox/calendar",
+            json: [
+                "events": [event("63996425afcec577cbe79b9c")],
+                "calendars": [["id": "subscribe_6399a2d1afcec577", "channel_id": "_ZeUTxl", "name": "Cakes"]],
+            ]
+        )
+        #expect(published.status == 200, "\(published.text)")
     }
 }
 

@@ -345,7 +345,7 @@ extension KakaoOperation {
             switch family {
             case .push: .send
             case .user: .accounts
-            case .talk, .story: .talk
+            case .talk, .story, .calendar: .talk
             case .sharing: .sharing
             case .system: .read
             }
@@ -415,7 +415,8 @@ extension KakaoAnswer {
     fileprivate var declaration: Answer {
         guard let schema else { return .empty(.ok, "Kakao has accepted the call.", headers: [.answeredBy]) }
         let json = try? JSONValue(parsing: encode(example))
-        return .json(.ok, json.map { schema.withExample($0) } ?? schema, "Kakao's response.", headers: [.answeredBy])
+        let description = admitsEmpty ? "Kakao's response. The body may be empty." : "Kakao's response."
+        return .json(.ok, json.map { schema.withExample($0) } ?? schema, description, headers: [.answeredBy])
     }
 }
 

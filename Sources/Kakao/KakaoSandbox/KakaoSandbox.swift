@@ -44,6 +44,7 @@ package final class KakaoSandbox: Sendable {
     private let customerFiles = CustomerFiles()
     private let stories = StoryStore()
     let addresses = AddressCalls()
+    private let calendars = CalendarStore()
     let webhooks: WebhookReceiver
     let logger: Logger
     let delays = Delays()
@@ -99,6 +100,7 @@ package final class KakaoSandbox: Sendable {
         customerCalls.add(to: &calls)
         StoryCalls(users: users, stories: stories).add(to: &calls)
         addresses.add(to: &calls)
+        CalendarCalls(users: users, calendars: calendars).add(to: &calls)
         webhooks.add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
         userControl = UserControl(users: users)
@@ -129,6 +131,7 @@ package final class KakaoSandbox: Sendable {
         customerCalls.addRoutes(to: &router)
         StoryControl(stories: stories).addRoutes(to: &router)
         addresses.addRoutes(to: &router)
+        CalendarControl(calendars: calendars).addRoutes(to: &router)
         webhooks.addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), faults]
         let application = Application(router: router, middleware: middleware, logger: logger)

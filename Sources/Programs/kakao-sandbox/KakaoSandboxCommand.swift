@@ -11,7 +11,7 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
         commandName: "kakao-sandbox",
         abstract: "Simulate Kakao's APIs as documented, with injectable faults.",
         discussion: """
-            Serves the Push API, Kakao Login, KakaoTalk, sharing and KakaoStory, records each delivery, and calls the \
+            Serves the Push API, Kakao Login, KakaoTalk, Talk Calendar, sharing and KakaoStory, records each delivery, and calls the \
             push server back as Kakao does. \
             Control it over HTTP under /sandbox/; docs/sandbox.md shows each call with curl.
 

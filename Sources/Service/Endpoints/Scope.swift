@@ -13,7 +13,7 @@ package enum Scope: String, CaseIterable, Sendable {
     case accounts
     /// Permission to read users' access tokens.
     case tokens
-    /// Permission to call KakaoTalk and KakaoStory for users.
+    /// Permission to call KakaoTalk, Talk Calendar and KakaoStory for users.
     case talk
     /// Permission to send requests of users, with their tokens, without a limit for the address. It allows nothing by itself.
     case userCalls = "user-calls"

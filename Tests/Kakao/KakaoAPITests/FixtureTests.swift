@@ -204,5 +204,5 @@ extension JSONValue {
 }
 
 extension KakaoCall {
-    fileprivate static var hasEmptyAnswer: Bool { operation.answer.schema == nil }
+    fileprivate static var hasEmptyAnswer: Bool { operation.answer.admitsEmpty }
 }

@@ -32,7 +32,7 @@ struct CoverageTests {
     func complete() throws {
         let places = [
             "/v1/push/", "/v2/push/", "/kakao/push/", "/kakaolink/", "/kakao/link/", "/api/talk/", "/v1/user/",
-            "/v2/user/", "/v2/app/", "/v1/api/story/", "/v1/friends", "/v1/system/",
+            "/v2/user/", "/v2/app/", "/v1/api/story/", "/v1/friends", "/v1/system/", "/api/calendar/",
         ]
         let declared = Self.declared.filter { endpoint in places.contains { endpoint.contains($0) } }
         #expect(declared.subtracting(try Self.named()) == [])

@@ -17,5 +17,12 @@ package enum KakaoCalls {
         CheckStoryUser.self, RetrieveStoryProfile.self, RetrieveLinkInfo.self, UploadStoryImages.self, PostNote.self,
         PostPhoto.self, PostLink.self, RetrieveStories.self, RetrieveStory.self, DeleteStory.self,
         RetrieveAddresses.self,
+        RetrieveCalendars.self, CreateCalendar.self, UpdateCalendar.self, DeleteCalendar.self,
+        CreateEvent.self, RetrieveEvents.self, RetrieveEvent.self, UpdateEvent.self, UpdateGuestEvent.self,
+        DeleteEvent.self, RetrieveHolidays.self,
+        CreatePublicEvent.self, RetrievePublicEvents.self, RetrievePublicEvent.self, UpdatePublicEvent.self,
+        DeletePublicEvent.self, FollowPublicEvent.self,
+        RetrieveSubscribableCalendars.self, SubscribeCalendar.self, UnsubscribeCalendar.self,
+        CreateTask.self, RetrieveTasks.self, CompleteTask.self, DeleteTask.self,
     ]
 }

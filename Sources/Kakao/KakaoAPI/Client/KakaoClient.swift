@@ -69,7 +69,7 @@ package struct KakaoClient: Sendable {
     }
 
     /// Makes a call and returns Kakao's response as it is, so that members which Kakao adds later reach the caller too. It is
-    /// JSON, or empty if the call's answer is.
+    /// JSON, or empty if the call's answer may be.
     ///
     /// - Throws: ``KakaoError``, also if Kakao responds with an error.
     package func relay<Call: KakaoCall>(
@@ -84,7 +84,7 @@ package struct KakaoClient: Sendable {
             (operation.name, operation.family, operation.host),
             credential.kind,
             secrets: { self.secrets(of: call, credential) },
-            isValid: { $0.body.isEmpty ? operation.answer.schema == nil : reportsNoError($0.body) }
+            isValid: { $0.body.isEmpty ? operation.answer.admitsEmpty : reportsNoError($0.body) }
         )
     }
 

@@ -6,6 +6,8 @@ package import Schemas
 package final class KakaoAnswer<Value: Sendable>: Sendable {
     /// The schema of the JSON; `nil` for a body that has no meaning.
     package let schema: Schema?
+    /// Whether an empty body is an answer.
+    package let admitsEmpty: Bool
     /// An answer as Kakao's documentation shows it. The sandbox gives it to calls that it keeps no state for.
     package let example: Value
     /// Returns the body of an answer.
@@ -15,11 +17,13 @@ package final class KakaoAnswer<Value: Sendable>: Sendable {
 
     private init(
         schema: Schema?,
+        admitsEmpty: Bool,
         example: Value,
         encode: @escaping @Sendable (Value) -> [UInt8],
         decode: @escaping @Sendable ([UInt8]) -> Value?
     ) {
         self.schema = schema
+        self.admitsEmpty = admitsEmpty
         self.example = example
         self.encode = encode
         self.decode = decode
@@ -29,6 +33,7 @@ package final class KakaoAnswer<Value: Sendable>: Sendable {
     package static func json(_ kind: Kind<Value>, example: Value) -> KakaoAnswer {
         KakaoAnswer(
             schema: kind.output,
+            admitsEmpty: false,
             example: example,
             encode: { value in
                 var json = JSONWriter()
@@ -41,12 +46,29 @@ package final class KakaoAnswer<Value: Sendable>: Sendable {
             }
         )
     }
+
+    /// An answer in JSON, or without content: `nil`.
+    package static func jsonOrEmpty<Content>(_ kind: Kind<Content>, example: Content) -> KakaoAnswer
+    where Value == Content? {
+        let json = KakaoAnswer<Content>.json(kind, example: example)
+        return KakaoAnswer(
+            schema: kind.output,
+            admitsEmpty: true,
+            example: example,
+            encode: { $0.map(json.encode) ?? [] },
+            decode: { body in
+                if body.isEmpty { return .some(nil) }
+                return json.decode(body).map { .some($0) }
+            }
+        )
+    }
 }
 
 extension KakaoAnswer where Value == Void {
     /// An answer without content. Its body is empty, or JSON that reports no error: what else it has is ignored.
     package static let empty = KakaoAnswer(
         schema: nil,
+        admitsEmpty: true,
         example: (),
         encode: { [] },
         decode: { $0.isEmpty || reportsNoError($0) ? () : nil }

@@ -27,6 +27,8 @@ package enum KakaoFamily: Sendable, Hashable {
     case story
     /// Kakao's servers themselves.
     case system
+    /// Talk Calendar: calendars, events, tasks, and what channels publish.
+    case calendar
 }
 
 /// The hosts of Kakao's REST API.

@@ -71,6 +71,8 @@ extension KakaoErrorCode {
     package static let notFriend = KakaoErrorCode(rawValue: -502)
     /// The receiver's device does not support this message.
     package static let deviceUnsupported = KakaoErrorCode(rawValue: -504)
+    /// The event does not exist (400).
+    package static let eventMissing = KakaoErrorCode(rawValue: -520)
     /// The receiver has blocked messages (400).
     package static let messagesRefused = KakaoErrorCode(rawValue: -530)
     /// The sender's monthly message limit is reached (400).

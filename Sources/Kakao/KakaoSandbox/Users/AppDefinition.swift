@@ -58,6 +58,8 @@ enum AppDefinition {
         Scope(id: storyRead, displayName: "카카오스토리 글 목록", kind: .service),
         Scope(id: storyPublish, displayName: "카카오스토리 글 작성", kind: .service),
         Scope(id: storyPermalink, displayName: "카카오스토리 프로필 URL"),
+        Scope(id: talkCalendar, displayName: "톡캘린더 및 일정 생성, 조회, 편집/삭제", kind: .service),
+        Scope(id: talkCalendarTask, displayName: "톡캘린더 내 할 일 생성, 조회, 편집/삭제", kind: .service),
     ]
 
     /// The scope that shipping addresses need.
@@ -74,6 +76,12 @@ enum AppDefinition {
 
     /// The scope of messages.
     static let talkMessage = "talk_message"
+
+    /// The scope of calendars and events.
+    static let talkCalendar = "talk_calendar"
+
+    /// The scope of tasks.
+    static let talkCalendarTask = "talk_calendar_task"
 
     /// A channel that is connected to the app.
     struct Channel: Sendable {

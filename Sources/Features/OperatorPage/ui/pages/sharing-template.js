@@ -34,6 +34,7 @@ export async function template({ main, signal }) {
   const form = /** @type {HTMLFormElement} */ (el('form', {
     method: 'post', action: '/v1/templates/preview', target: 'bubble', hidden: true
   }, hidden))
+  const ids = el('p', { class: 'soft small', hidden: true }, t('template.calendar.ids'))
   const findings = el('section', { class: 'stack tight', 'aria-live': 'polite' })
   const editor = /** @type {HTMLTextAreaElement} */ (el('textarea', {
     class: 'mono code', spellcheck: 'false', oninput: () => {
@@ -54,7 +55,7 @@ export async function template({ main, signal }) {
   let round = 0
   signal.addEventListener('abort', () => clearTimeout(timer))
   main.append(el('div', { class: 'columns' },
-    el('div', { class: 'stack' }, el('label', {}, t('template.start'), start), el('label', {}, t('template.json'), editor)),
+    el('div', { class: 'stack' }, el('label', {}, t('template.start'), start), el('label', {}, t('template.json'), editor), ids),
     el('div', { class: 'stack' }, el('h2', {}, t('template.preview')),
       el('iframe', { name: 'bubble', class: 'talk', title: t('template.preview') }), form)),
   el('h2', {}, t('template.findings')), findings)
@@ -62,6 +63,7 @@ export async function template({ main, signal }) {
 
   async function check() {
     const current = round += 1
+    ids.hidden = !/"object_type"\s*:\s*"calendar"/.test(editor.value)
     try {
       const found = await call('POST', '/v1/templates/lint', { text: editor.value, signal })
       if (current !== round) return

@@ -22,6 +22,9 @@ function loaded(key, path, query, signal, shown) {
   return section(key, body)
 }
 
+/** A scope; those of Talk Calendar with their names. */
+const scope = id => ['talk_calendar', 'talk_calendar_task'].includes(id) ? `${t(`scope.${id}`)} (${id})` : id
+
 const levels = { linked: 'good', login_required: 'warn', sent: 'good', failed: 'bad', ADDED: 'good', BLOCKED: 'warn' }
 
 /** The account, the messages in the user's name, the channels and the events of a user, as far as the key allows. */
@@ -31,7 +34,7 @@ export function more(id, session, signal) {
     allowsAny('accounts', 'operate') && loaded('account', `/v1/accounts/${id}`, {}, signal, account => terms('list', [
       [t('state'), states(`account.${account.state}`, levels[account.state] ?? '')],
       account.reason && [t('field.reason'), account.reason],
-      [t('account.scopes'), account.scopes.join(', ') || '–'],
+      [t('account.scopes'), account.scopes.map(scope).join(', ') || '–'],
       [t('account.linked'), when(account.linked_at, 'short')],
       [t('account.refreshed'), when(account.refreshed_at, 'short')]
     ])),

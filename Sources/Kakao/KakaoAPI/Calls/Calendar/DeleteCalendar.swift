@@ -1,0 +1,23 @@
+import HTTPTypes
+import Schemas
+
+/// Deletes a sub-calendar that the service has made for a user, with its events. (Kakao, "Talk Calendar: REST API", "Delete
+/// sub-calendar".)
+///
+/// Needs the scope `talk_calendar`.
+package struct DeleteCalendar: KakaoCall {
+    package typealias Answer = CalendarIDAnswer?
+
+    package let calendarID: String
+
+    package static let operation = KakaoOperation<Self>(
+        "calendar_delete",
+        [.delete],
+        "/v2/api/calendar/delete/calendar",
+        .calendar,
+        [.userToken],
+        "Deletes a sub-calendar of the user.",
+        parameters: Record(.calendarID(\.calendarID), make: Self.init),
+        answer: CalendarIDAnswer.changedCalendar
+    )
+}
