@@ -16,7 +16,25 @@ SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push
     push.users, counts.users_sent, counts.users_failed, counts.users_uncertain, push.users_skipped, counts.users_may_repeat,
     push.next_number::bigint - 1 AS batches,
     counts.batches_sent, counts.batches_failed, counts.batches_uncertain,
-    (SELECT COALESCE(sum(opens.users), 0)::bigint FROM push_open_counts AS opens WHERE opens.push_id = push.id) AS users_opened
+    (SELECT COALESCE(sum(opens.users), 0)::bigint FROM push_open_counts AS opens WHERE opens.push_id = push.id) AS users_opened,
+    -- Whom it did not reach. The skipped ones are NULL if `push_skipped` lacks some of them.
+    CASE
+        WHEN push.skipped_up_to = push.prepared_up_to
+            -- A push of a single batch has no steps.
+            THEN CASE push.prepared_up_to WHEN 0 THEN push.users_skipped ELSE push.users_no_device END
+    END AS users_no_device,
+    CASE WHEN push.skipped_up_to = push.prepared_up_to THEN push.users_excluded END AS users_excluded,
+    CASE WHEN push.skipped_up_to = push.prepared_up_to THEN push.users_without_consent END AS users_without_consent,
+    CASE
+        WHEN push.state IN ('canceled', 'expired')
+            THEN push.users - push.users_skipped - counts.users_sent - counts.users_failed - counts.users_uncertain
+        ELSE 0
+    END AS users_unsent,
+    CASE
+        WHEN push.state = 'canceled' THEN 'canceled'
+        WHEN push.state = 'expired' THEN CASE WHEN push.expired_at_night THEN 'night' ELSE 'expired' END
+    END AS unsent_cause,
+    push.prepared_at IS NOT NULL AS is_prepared
 FROM pushes AS push
 CROSS JOIN LATERAL (
     SELECT COALESCE(sum(users) FILTER (WHERE state = 'sent'), 0)::bigint AS users_sent,

@@ -79,6 +79,8 @@ struct AudiencePage: Sendable {
         fileprivate(set) var ids: [Int64] = []
         /// The users of the audience, with or without a phone that the message addresses.
         fileprivate(set) var count: Int64 = 0
+        /// All other users of the audience. Some of them count, those without a phone that the message addresses.
+        fileprivate(set) var skipped = SkippedUsers()
         /// The users who would have been sent to, but are left out. They do not count as users of the audience.
         fileprivate(set) var excluded: Int64 = 0
         /// The others who have not consented. They do not count as users of the audience either.
@@ -90,10 +92,10 @@ struct AudiencePage: Sendable {
     /// - Parameter exclusion: The users who are left out.
     func users(without exclusion: ExcludedUsers, _ pool: PostgresPool) async throws -> Users {
         var users = try users()
-        let count = users.ids.count
-        users.withoutConsent = Int64(try await exclusion.subtract(from: &users.ids, pool))
-        users.excluded = Int64(count - users.ids.count) - users.withoutConsent
-        users.count -= users.excluded + users.withoutConsent
+        guard !exclusion.isEmpty else { return users }
+        // Users without a phone too: an export of them must not have those who are left out.
+        let all = users.ids.merged(with: users.skipped.noDevice)
+        users.leaveOut(try await exclusion.leftOut(of: all, pool))
         return users
     }
 
@@ -106,7 +108,11 @@ struct AudiencePage: Sendable {
         var users = Users()
         users.add(phones, of: members)
         // Users without a phone count as well.
-        if case .parts(_, .ranges) = audience, let members { users.count = Int64(members.count) }
+        if case .parts(_, .ranges) = audience, let members {
+            users.count = Int64(members.count)
+            users.skipped.noDevice = members
+            users.skipped.noDevice.subtract(users.ids)
+        }
         return users
     }
 }
@@ -128,13 +134,28 @@ extension AudiencePage.Users {
                 while let first = members?.first, first < id { members?.removeFirst() }
                 guard members == nil || members?.first == id else { continue }
                 count += 1
+                skipped.noDevice.append(id)
             } else if isAddressed || !(members == nil || members?.first == id) {
                 continue
             }
             guard phone > 0 else { continue }
             isAddressed = true
             ids.append(id)
+            skipped.noDevice.removeLast()
         }
+    }
+
+    /// Moves users who are left out from the others to the skipped ones.
+    fileprivate mutating func leaveOut(_ leftOut: ExcludedUsers.LeftOut) {
+        (skipped.excluded, skipped.withoutConsent) = (leftOut.excluded, leftOut.withoutConsent)
+        let before = ids.count
+        ids.subtract(leftOut.excluded)
+        let between = ids.count
+        ids.subtract(leftOut.withoutConsent)
+        (excluded, withoutConsent) = (Int64(before - between), Int64(between - ids.count))
+        count -= excluded + withoutConsent
+        skipped.noDevice.subtract(leftOut.excluded)
+        skipped.noDevice.subtract(leftOut.withoutConsent)
     }
 }
 

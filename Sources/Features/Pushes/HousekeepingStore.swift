@@ -30,6 +30,9 @@ struct HousekeepingStore: Sendable {
             try await worker.delete(inStepsOf: Self.maxPartsPerStatement) {
                 try await pool.write(DeletePushParts(pushID: push, limit: Self.maxPartsPerStatement))
             }
+            try await worker.delete(inStepsOf: Self.maxPartsPerStatement) {
+                try await pool.write(DeleteSkippedUsers(pushID: push, limit: Self.maxPartsPerStatement))
+            }
             guard !worker.isStopping else { return }
             try await pool.write(DeletePush(id: push))
         }
@@ -131,7 +134,28 @@ struct DeletePushParts: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(pushID), .int64(Int64(limit))] }
 }
 
-/// Deletes a push, its counts and its idempotency keys, unless it still has batches, claims, parts or users who have opened it.
+/// Deletes up to `limit` lists of users whom a push skipped. Skips rows that another server is deleting.
+struct DeleteSkippedUsers: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM push_skipped
+        WHERE push_id = $1
+            AND (cause, position) IN (
+                SELECT cause, position
+                FROM push_skipped
+                WHERE push_id = $1
+                ORDER BY cause, position
+                LIMIT $2
+                FOR UPDATE SKIP LOCKED
+            )
+        """
+
+    let pushID: UUID
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.uuid(pushID), .int64(Int64(limit))] }
+}
+
+/// Deletes a push, its counts and its idempotency keys, unless it still has batches, claims, parts, skipped users or users who have opened it.
 struct DeletePush: PostgresStatement {
     static let sql: SQL = """
         WITH push AS (
@@ -141,6 +165,7 @@ struct DeletePush: PostgresStatement {
                 AND NOT EXISTS (SELECT 1 FROM push_claims WHERE push_id = $1)
                 AND NOT EXISTS (SELECT 1 FROM push_parts WHERE push_id = $1)
                 AND NOT EXISTS (SELECT 1 FROM push_opens WHERE push_id = $1)
+                AND NOT EXISTS (SELECT 1 FROM push_skipped WHERE push_id = $1)
             RETURNING id
         ),
         counts AS (

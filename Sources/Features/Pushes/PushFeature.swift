@@ -90,7 +90,9 @@ package struct PushFeature: Feature {
                 recheckReading: routes.recheck(.operator(.read))
             )
         )
-        routes.add(PushUserRoutes(store: PushUserStore(pool: loop.pool)))
+        routes.add(
+            PushUserRoutes(store: PushUserStore(pool: loop.pool), exports: ExportedUserStore(pool: loop.pool))
+        )
         routes.add(
             AppPushRoutes(
                 opens: PushOpenStore(pool: loop.pool),

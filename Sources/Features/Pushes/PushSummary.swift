@@ -55,6 +55,7 @@ struct PushSummary: Sendable {
     var batches = PushCounts()
     /// The users who have opened it, as their apps report; `nil` for a webhook that a server of an earlier version stored.
     var opened: Int64? = 0
+    var unreached = UnreachedCounts()
     /// `nil` if it is not shown.
     var message: ShownMessage?
     /// `nil` if it is not shown.
@@ -170,6 +171,7 @@ extension PushSummary {
                 "The users who have opened it, as their apps report with `reportPushOpened`; null in a webhook of an earlier version.",
                 \.opened
             ),
+            .member("unreached", unreachedShape.kind, "The users whom it did not reach, by cause.") { $0 },
             .nullable("users_per_second", Kind<Int32>.number, "The maximum rate.", \.usersPerSecond),
             .nullable("estimated_end", .time, "When it ends at its rate so far.", \.estimatedEnd),
             .optional(
@@ -231,7 +233,8 @@ extension PushSummary {
             push.exclusion, push.waits_for, push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at,
             push.started_at, push.finished_at, push.first_words, push.message_sha256, push.warnings,
             push.users, push.users_sent, push.users_failed, push.users_uncertain, push.users_skipped, push.users_may_repeat,
-            push.batches, push.batches_sent, push.batches_failed, push.batches_uncertain, push.users_opened
+            push.batches, push.batches_sent, push.batches_failed, push.batches_uncertain, push.users_opened,
+            push.users_no_device, push.users_excluded, push.users_without_consent, push.users_unsent, push.unsent_cause, push.is_prepared
         """
 
     /// The columns of `push_summaries`, and what depends on the hours for advertising, which are `$1`.
@@ -289,7 +292,8 @@ extension PushSummary {
                 failed: column.next(),
                 uncertain: column.next()
             ),
-            opened: column.next()
+            opened: column.next(),
+            unreached: UnreachedCounts(stored: &column)
         )
     }
 

@@ -6,7 +6,7 @@ import Schemas
 /// The webhooks about pushes, which `record_push` stores.
 enum PushWebhooks {
     static let data = [
-        WebhookData([.pushProposed, .pushDone, .pushHalted, .pushExpired], ReadPushWebhooks.self)
+        WebhookData([.pushProposed, .pushDone, .pushHalted, .pushExpired, .pushUnreached], ReadPushWebhooks.self)
     ]
 }
 

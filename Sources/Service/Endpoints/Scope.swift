@@ -21,7 +21,7 @@ package enum Scope: String, CaseIterable, Sendable {
     case sharing
     /// Permission to read the server's data: pushes, callbacks, devices.
     case read
-    /// Permission to download all devices with their push tokens.
+    /// Permission to download all devices with their push tokens, and the users whom pushes did not reach.
     case export
     /// Everything.
     case admin

@@ -19,7 +19,7 @@ import Testing
 /// lags.
 @Suite(.timeLimit(.minutes(5))) struct LostCommitsTests {
     /// The tables of a push.
-    private static let tables = ["pushes", "push_parts", "push_claims", "push_batches", "push_counts"]
+    private static let tables = ["pushes", "push_parts", "push_skipped", "push_claims", "push_batches", "push_counts"]
 
     /// Copies the push tables, as a standby that lags has them.
     private static func save(_ database: TestDatabase) async throws {
@@ -93,6 +93,7 @@ import Testing
         for delivery in ["at_least_once", "at_most_once"] {
             try await withService { service in
                 try await service.database.addPhones(1...2000)
+                try await service.database.addPhones(2001...2100, type: "apns")
                 let push = try await service.api.create(
                     ["everyone": true],
                     gcm(),
@@ -111,11 +112,14 @@ import Testing
                 let users = try await service.api.users(push)
                 if delivery == "at_least_once" {
                     #expect(times == 4000)
-                    #expect(users == counts(2000, sent: 2000, mayRepeat: 2000))
+                    #expect(users == counts(2100, sent: 2000, skipped: 100, mayRepeat: 2000))
                 } else {
                     #expect(times == 2000)
-                    #expect(users == counts(2000, uncertain: 2000))
+                    #expect(users == counts(2100, uncertain: 2000, skipped: 100))
                 }
+                // The lists of skipped users were lost with the parts, and are stored again with them.
+                let skipped = try await service.api.get("\(push)/users?state=skipped&format=text&reason=Test")
+                #expect(skipped.text == (2001...2100).map { "\($0)\n" }.joined())
             }
         }
     }

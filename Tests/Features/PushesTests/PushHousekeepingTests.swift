@@ -15,6 +15,7 @@ import Testing
     func removed() async throws {
         try await withService { service in
             try await service.database.addPhones(1...250)
+            try await service.database.addPhones([251], type: "apns")
             let old = try await service.api.with(idempotencyKey: "old").create(["everyone": true])
             let young = try await service.api.with(idempotencyKey: "young").create(["everyone": true])
             let scheduled = try await service.api.create(uuids([1]), gcm(), ["send_at": "2099-01-01T00:00:00Z"])
@@ -58,15 +59,20 @@ import Testing
             #expect(try await service.api.get(old).status == 200, "before parts are removed")
             for count in [1, 0] { #expect(try await pool.write(DeletePushParts(pushID: push, limit: 2)) == count) }
             try await pool.write(DeletePush(id: push))
+            #expect(try await service.api.get(old).status == 200, "before skipped users are removed")
+            for count in [1, 0] { #expect(try await pool.write(DeleteSkippedUsers(pushID: push, limit: 2)) == count) }
+            try await pool.write(DeletePush(id: push))
             #expect(try await store.expiredPush(retentionDays: 30) == nil)
 
             #expect(try await service.api.get(old).status == 404)
             #expect(try await service.api.get("\(old)/batches").status == 404)
             let id = old.split(separator: "/").last ?? ""
-            for table in ["push_batches", "push_claims", "push_parts", "push_counts", "idempotency_keys"] {
+            for table in [
+                "push_batches", "push_claims", "push_parts", "push_skipped", "push_counts", "idempotency_keys",
+            ] {
                 #expect(try await service.database.count("\(table) WHERE push_id = '\(id)'") == 0, "\(table)")
             }
-            #expect(try await service.api.users(young) == counts(250, sent: 250))
+            #expect(try await service.api.users(young) == counts(251, sent: 250, skipped: 1))
             #expect(try await service.api.state(scheduled) == "scheduled")
             let again = try await service.api.with(idempotencyKey: "old").create(["everyone": true])
             #expect(again != old)

@@ -151,7 +151,7 @@ private struct StoredPush {
         case .prepare: try await prepare(isLast: false)
         case .completePreparation, .outgrow: try await prepare(isLast: true)
         case .finish: try await pool.write(FinishPushes(ids: [id]))
-        case .expire: try await pool.write(ExpirePush(id: id))
+        case .expire: try await pool.write(ExpirePush(id: id, hours: PushSettings().hours))
         case .halt:
             let claim = BatchClaim(
                 pushID: id,

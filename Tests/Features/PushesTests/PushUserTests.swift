@@ -183,12 +183,12 @@ import Testing
             for id in [4, 98, 102, 150, 499, 501, 776, 1000] as [Int64] {
                 #expect(try await Self.user(id, push, service)["state"] == "sent", "\(id)")
             }
-            let export = try await service.api.get("\(push)/users", ["state": "failed", "reason": "Test"])
+            let export = try await service.api.get("\(push)/users?state=failed&format=text&reason=Test")
             #expect(export.headerFields[.contentType] == "text/plain;charset=UTF-8")
             #expect(export.text == bad.map { "\($0)\n" }.joined())
             let audience = try await service.api.put("/v1/audiences/failed", export.body)
             #expect(audience.json?["users"] == .integer(bad.count))
-            #expect(try await service.api.get("\(push)/users", ["state": "uncertain", "reason": "Test"]).text == "")
+            #expect(try await service.api.get("\(push)/users?state=uncertain&format=text&reason=Test").text == "")
             for query in [["reason": "Test"], ["state": "sent", "reason": "Test"]] as [KeyValuePairs<String, String>] {
                 #expect(try await service.api.get("\(push)/users", query).field == "state")
             }
@@ -218,9 +218,8 @@ import Testing
             service.kakao.fail("send", status: 404, code: -404)
             let push = try await service.api.create()
             try await service.api.waitUntilDone(push)
-            let lines = try await service.api.get("\(push)/users", ["state": "failed", "reason": "Test"]).text.split(
-                separator: "\n"
-            )
+            let lines = try await service.api.get("\(push)/users?state=failed&format=text&reason=Test").text
+                .split(separator: "\n")
             #expect(lines.compactMap { Int64($0) } == Array(1...25_000))
         }
     }
@@ -236,9 +235,8 @@ import Testing
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
             try await service.api.waitUntilDone(push)
             #expect(try await Self.user(150, push, service)["state"] == "uncertain")
-            let lines = try await service.api.get("\(push)/users", ["state": "uncertain", "reason": "Test"]).text.split(
-                separator: "\n"
-            )
+            let lines = try await service.api.get("\(push)/users?state=uncertain&format=text&reason=Test").text
+                .split(separator: "\n")
             #expect(lines.compactMap { Int64($0) } == Array(101...200))
             #expect(try await service.api.users(push) == counts(250, sent: 150, uncertain: 100))
 

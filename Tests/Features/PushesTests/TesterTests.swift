@@ -215,7 +215,12 @@ import Testing
             let id = try #require(none.lines.first)
             let reader = OperatorCommand("pushes", service.api.url, key: try await service.operatorKey(.read))
             let read = try await reader.run(["watch", id])
-            #expect(read.errors.contains("It leaves out users \(reason), "), "\(read)")
+            #expect(read.errors.hasSuffix("Left out: 2 users \(reason).\n"), "\(read)")
+            let shown = try await reader.run(["show", id])
+            #expect(
+                shown.lines.contains { $0.hasPrefix("not reached") && $0.hasSuffix("2 users \(reason)") },
+                "\(shown)"
+            )
         }
     }
 

@@ -70,7 +70,7 @@ import Testing
         let types = try #require(WebhookTypes(["push.*", "sender.halted"]))
         #expect(
             WebhookType.allCases.filter(types.contains)
-                == [.pushProposed, .pushDone, .pushHalted, .pushExpired, .senderHalted]
+                == [.pushProposed, .pushDone, .pushHalted, .pushExpired, .pushUnreached, .senderHalted]
         )
         #expect(WebhookTypes().contains(.deviceWithdrawn))
         for pattern in ["push", "push.*.done", "*", "pushes.*", "webhook.test"] {
@@ -121,7 +121,10 @@ import Testing
         let listed = try #require(try Self.settings(billing).webhooks.all.first)
         #expect(listed.name == "billing" && listed.url.shown == "https://b.example.com")
         #expect(listed.secrets == [WebhookSecret(Self.secret)])
-        #expect(listed.types.names == ["user.unlinked", "push.proposed", "push.done", "push.halted", "push.expired"])
+        #expect(
+            listed.types.names
+                == ["user.unlinked", "push.proposed", "push.done", "push.halted", "push.expired", "push.unreached"]
+        )
         let single = ["WEBHOOKS_URL": "https://a.example.com", "WEBHOOKS_SECRET": Self.secret]
         let both = try Self.settings(single.merging(billing) { $1 }).webhooks
         #expect(both.all.map(\.name) == ["default", "billing"] && both.endpoints == [listed])

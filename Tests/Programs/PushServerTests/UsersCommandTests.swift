@@ -34,8 +34,13 @@ import Testing
             #expect(try await users.run(["pushes", "2", "--json"]).lines.count == 1)
             #expect(try await users.run(["pushes", "2", "--since", "2100-01-01T00:00:00Z", "--json"]).lines == [])
 
-            #expect(try await pushes.run(["users", id, "--state", "failed", "--reason", "Test"]).output == "1\n2\n3\n")
-            #expect(try await pushes.run(["users", id, "--state", "uncertain", "--reason", "Test"]).output == "")
+            let failed = ["users", id, "--state", "failed", "--reason", "Test"]
+            #expect(try await pushes.run(failed + ["--format", "text"]).output == "1\n2\n3\n")
+            #expect(try await pushes.run(failed).lines.first?.hasPrefix("user_id,cause,") == true)
+            let unreached = ["users", id, "--state", "skipped", "--reason", "Test", "--format", "text"]
+            #expect(try await pushes.run(unreached).output == "")
+            #expect(try await pushes.run(unreached + ["--cause", "no_device", "--cause", "excluded"]).output == "")
+            #expect(try await pushes.run(unreached + ["--cause", "night"]).code == 64)
         }
     }
 

@@ -36,22 +36,39 @@ struct ExcludedUsers: Sendable {
         }
     }
 
-    /// Removes the users of an ascending list who are left out. Returns the number of those who only lack their consent.
+    /// Whether nobody is left out.
+    var isEmpty: Bool { tags.isEmpty && partsID == nil && pushes.isEmpty && consent == nil }
+
+    /// Users who are left out, in ascending order.
+    struct LeftOut: Sendable {
+        let excluded: [Int64]
+        /// The others who have not consented.
+        let withoutConsent: [Int64]
+    }
+
+    /// Returns the users of an ascending list who are left out.
     ///
     /// Uses a connection of its own, like the reading of the page.
     ///
     /// - Throws: ``PushRemoved``, ``PostgresError``.
-    func subtract(from rest: inout [Int64], _ pool: PostgresPool) async throws -> Int {
+    func leftOut(of users: [Int64], _ pool: PostgresPool) async throws -> LeftOut {
+        var rest = users
         if !tags.isEmpty, !rest.isEmpty {
             let tagged = try await pool.queryAlone(FindTaggedUsers(userIDs: rest, tags: tags)).first ?? []
             rest.subtract(tagged)
         }
         if let partsID { try await subtractAudience(partsID, from: &rest, pool) }
         for push in pushes where !rest.isEmpty { try await subtractUsers(of: push, from: &rest, pool) }
-        guard let consent, !rest.isEmpty else { return 0 }
-        let count = rest.count
-        rest = try await pool.queryAlone(FindConsentingUsers(userIDs: rest, consent: consent)).first ?? []
-        return count - rest.count
+        var excluded = users
+        excluded.subtract(rest)
+        var withoutConsent: [Int64] = []
+        if let consent, !rest.isEmpty {
+            withoutConsent = rest
+            withoutConsent.subtract(
+                try await pool.queryAlone(FindConsentingUsers(userIDs: rest, consent: consent)).first ?? []
+            )
+        }
+        return LeftOut(excluded: excluded, withoutConsent: withoutConsent)
     }
 
     private func subtractAudience(_ partsID: UUID, from userIDs: inout [Int64], _ pool: PostgresPool) async throws {
@@ -113,18 +130,6 @@ struct ExcludedPart: Sendable {
     let userIDs: [Int64]
 }
 
-extension [Int64] {
-    /// Removes the elements of another list. Both ascend.
-    fileprivate mutating func subtract(_ other: [Int64]) {
-        guard !other.isEmpty else { return }
-        var place = 0
-        removeAll { element in
-            while place < other.count, other[place] < element { place += 1 }
-            return place < other.count && other[place] == element
-        }
-    }
-}
-
 // MARK: Statements
 
 /// Returns those of some users who have a device with any of some tags, in the given order.
@@ -150,18 +155,21 @@ struct FindTaggedUsers: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> [Int64] { try row.decode([Int64].self) }
 }
 
-/// Returns those of some users who have a device, and consent on all of them that a push addresses, in the given order.
+/// Returns those of some users who have a device, and consent on all of them that a push addresses, in the given order. A user without
+/// such a device needs the consent on all others.
 struct FindConsentingUsers: PostgresStatement {
     static let sql: SQL = """
         SELECT ARRAY(
             SELECT item.user_id
             FROM unnest($1::bigint[]) AS item (user_id)
             WHERE (
-                SELECT bool_and(tags @> ARRAY[$2])
+                SELECT COALESCE(
+                    bool_and(tags @> ARRAY[$2]) FILTER (WHERE cardinality($3) = 0 OR push_type = ANY ($3)),
+                    bool_and(tags @> ARRAY[$2])
+                )
                 FROM devices
                 WHERE devices.user_id = item.user_id
                     AND NOT withdrawn
-                    AND (cardinality($3) = 0 OR push_type = ANY ($3))
             )
         )
         """

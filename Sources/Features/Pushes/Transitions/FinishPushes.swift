@@ -9,7 +9,7 @@ extension BatchStore {
 
     /// Ends a push after its `expires_at`.
     func expire(_ id: UUID) async throws {
-        try await pool.write(ExpirePush(id: id))
+        try await pool.write(ExpirePush(id: id, hours: settings.hours))
     }
 }
 
@@ -42,13 +42,16 @@ struct ExpirePush: PostgresStatement {
     static let sql: SQL = """
         UPDATE pushes
         SET state = 'expired',
-            finished_at = now()
+            finished_at = now(),
+            expired_at_night = kind IS NOT DISTINCT FROM 'advertising' AND NOT to_testers AND advertising_ends($3, expires_at) IS NULL
         WHERE id = $1
             AND state = ANY ($2)
             AND expires_at <= now()
         """
 
     let id: UUID
+    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
+    let hours: PostgresValue
 
-    var parameters: [PostgresValue] { [.uuid(id), .states(before: .expire)] }
+    var parameters: [PostgresValue] { [.uuid(id), .states(before: .expire), hours] }
 }

@@ -7,7 +7,13 @@ extension PreparationStore {
     ///   prepared.
     func store(_ page: AudiencePage, of preparation: Preparation) async throws -> StoredPart? {
         let users = try await page.users(without: exclusion(of: preparation), pool)
-        let part = StorePushPart(preparation: preparation, page: page, users: users.count, ids: UserIDBytes(users.ids))
+        let part = StorePushPart(
+            preparation: preparation,
+            page: page,
+            users: users.count,
+            ids: UserIDBytes(users.ids),
+            skipped: users.skipped
+        )
         return try await pool.queryAlone(part).first
     }
 
@@ -18,7 +24,8 @@ extension PreparationStore {
     }
 }
 
-/// Stores the users of a page as a part of a push, unless the push's cursor has moved. Returns a row if it is stored.
+/// Stores the users of a page as a part of a push, and those whom it skips, unless the push's cursor has moved. Returns a row if it is
+/// stored.
 ///
 /// The last part halts the push if it has more users than are allowed. ``ClaimBatches`` claims nothing of such a push before.
 ///
@@ -45,6 +52,10 @@ struct StorePushPart: PostgresStatement {
                 started_at = COALESCE(started_at, now()),
                 users = users + $5,
                 users_skipped = users_skipped + $5 - $6,
+                users_excluded = users_excluded + $13,
+                users_without_consent = users_without_consent + $14,
+                users_no_device = users_no_device + $15,
+                skipped_up_to = CASE skipped_up_to WHEN $2 THEN $3 ELSE skipped_up_to END,
                 next_number = next_number + ($6 + batch_users - 1) / batch_users
             WHERE id = $1
                 AND prepared_up_to = $2
@@ -62,6 +73,12 @@ struct StorePushPart: PostgresStatement {
             CROSS JOIN LATERAL (SELECT ($6 + batch_users - 1) / batch_users AS batches) AS part
             WHERE batches > 0
             RETURNING number, batches, claimed
+        ),
+        skipped AS (
+            INSERT INTO push_skipped (push_id, cause, position, ids, id_bytes)
+            SELECT $1, item.cause, $3, item.ids, item.id_bytes
+            FROM push
+            CROSS JOIN unnest($10::text[], $11::bytea[], $12::int[]) AS item (cause, ids, id_bytes)
         ),
         presumed AS (
             INSERT INTO push_batches (push_id, number, users, state, attempts, may_repeat, finished_at, kakao_message)
@@ -93,12 +110,17 @@ struct StorePushPart: PostgresStatement {
     let users: Int64
     /// The users to send to.
     let ids: UserIDBytes
+    let skipped: SkippedUsers
 
     var parameters: [PostgresValue] {
-        [
+        let rows = skipped.rows
+        return [
             .uuid(preparation.pushID), .int64(preparation.position), .int64(page.position), .bool(page.isLast),
             .int64(users), .int32(Int32(clamping: ids.count)), .bytes(ids.bytes), .int32(Int32(ids.width)),
-            .states(before: page.isLast ? .completePreparation : .prepare),
+            .states(before: page.isLast ? .completePreparation : .prepare), .texts(rows.map(\.cause.rawValue)),
+            .byteas(rows.map(\.ids.bytes)), .int32s(rows.map { Int32($0.ids.width) }),
+            .int64(Int64(skipped.excluded.count)),
+            .int64(Int64(skipped.withoutConsent.count)), .int64(Int64(skipped.noDevice.count)),
         ]
     }
 

@@ -4,7 +4,7 @@ import HTTPServer
 import HTTPTypes
 import Schemas
 
-/// `/v1/pushes/{id}/users` and `/v1/users/{user_id}/pushes`: which users a push was sent to, with which result.
+/// `/v1/pushes/{id}/users` and `/v1/users/{user_id}/pushes`: which users a push was sent to, with which result, and which it did not reach.
 struct PushUserRoutes: RouteCollection {
     static let title = "Users of pushes"
     static let operations = [showing, listing, exporting]
@@ -13,6 +13,7 @@ struct PushUserRoutes: RouteCollection {
     private static let searchedSeconds: TimeInterval = 31 * 86_400
 
     let store: PushUserStore
+    let exports: ExportedUserStore
 
     // MARK: One user of a push
 
@@ -37,7 +38,7 @@ struct PushUserRoutes: RouteCollection {
         case .notInPush(isPrepared: true):
             throw Problem(
                 of: .notFound,
-                "The user is not in the push: skipped, left out, or not in its audience. The server does not store which."
+                "The user is not in the push: skipped, left out, or not in its audience. Its export with state=skipped lists those whom it skipped."
             )
         case .notInPush(isPrepared: false):
             throw Problem(of: .notFound, "The user is not in the push so far. Its audience is still being prepared.")
@@ -84,41 +85,89 @@ struct PushUserRoutes: RouteCollection {
         return Page.response(pushes, PushUser.shape, next: next)
     }
 
-    // MARK: The failed and uncertain users of a push
+    // MARK: The users whom a push did not reach
 
-    /// The states whose users can be exported.
-    private static let exportedStates = [BatchState.failed, .uncertain]
-    private static let state = Field.required(
-        "state",
-        .text(oneOf: exportedStates.map(\.rawValue)),
-        "The state of the users' batches."
+    private static let exported = Field.required("state", Kind<ExportedUsers>.choice, "Which users.")
+    private static let causes = Field.optional(
+        "cause",
+        .chosenCauses,
+        "Only users with one of these causes, which belong to the state. Without it, users are left out whom the company itself has left "
+            + "out, who have not consented, or who were not sent to because of the night: `excluded`, `without_consent` and `night`."
+    )
+    private static let format = Field.optional(
+        "format",
+        Kind<UserListFormat>.choice,
+        "The format. Without it, `Accept` decides; without that, it is `csv`."
     )
 
     private static let exporting = Operation(
         "exportPushUsers",
         .get,
         "/v1/pushes/{id}/users",
-        .operator(.read),
-        "Exports the failed or uncertain users of a push.",
+        .operator(.export),
+        "Exports the users whom a push did not reach, or of whom that is uncertain.",
         path: [PushRoutes.id],
-        query: [state],
+        query: [exported, causes, format],
         answers: [
-            .media(.ok, ["text/plain"], "One user id a line, in ascending order, as `putAudience` accepts them.")
+            .media(
+                .ok,
+                UserListFormat.allCases.map(\.contentType),
+                "One user a line: the id with the cause, Kakao's code and words, and whether the user may have been reached nevertheless; or "
+                    + "the id alone, as `putAudience` accepts it."
+            )
         ],
-        problems: [.notFound, .pushRemoved],
+        problems: [.notFound, .wrongState, .pushRemoved, .skippedNotStored],
         auditing: .download { .object(try PushRoutes.id($0).lowercased) },
         handler: export
     )
 
     @Sendable private func export(_ call: Call) async throws -> Response {
-        let (id, state) = (try PushRoutes.id(call), try call[Self.state])
-        guard let isRemoved = try await store.isRemoved(id) else { throw PushRoutes.notFound }
-        guard !isRemoved else { throw Self.pushRemoved }
-        return try await .export("text/plain") { [store] last in
-            try await store.users(of: id, state, after: last?.batch ?? 0)
+        let (id, exported, chosen) = (try PushRoutes.id(call), try call[Self.exported], try call[Self.causes])
+        let format = try call[Self.format] ?? UserListFormat(accepted: call.request[.accept]) ?? .csv
+        let causes = try Self.causes(chosen, of: exported)
+        let push = try await find(id, exported)
+        return try await .export(format.contentType, header: format.header) { [exports] last in
+            try await exports.users(exported, of: id, causes, unsentCause: push.unsentCause, after: last)
         } write: { users, bytes in
-            for id in users.ids { bytes += "\(id)\n".utf8 }
+            format.write(users, to: &bytes)
         }
+    }
+
+    /// Returns the causes of the users that a request asks for.
+    ///
+    /// - Throws: ``Problem`` 400 for a cause that users of this state do not have.
+    private static func causes(_ chosen: [UnreachedCause]?, of exported: ExportedUsers) throws -> [UnreachedCause] {
+        guard let chosen else { return exported.defaultCauses }
+        guard chosen.allSatisfy(exported.causes.contains) else {
+            let causes = exported.causes.map(\.rawValue).joined(separator: ", ")
+            throw Problem.field(
+                Self.causes.name,
+                causes.isEmpty ? "absent" : "one or more of \(causes), separated by commas",
+                "The state is \(exported.rawValue)."
+            )
+        }
+        return chosen
+    }
+
+    /// Returns the push whose users are exported.
+    ///
+    /// - Throws: ``Problem`` if there is none, or if its users are not known, or not any more.
+    private func find(_ id: UUID, _ exported: ExportedUsers) async throws -> ExportedUserStore.Push {
+        guard let push = try await exports.find(id) else { throw PushRoutes.notFound }
+        guard !push.isRemoved else { throw Self.pushRemoved }
+        if exported == .unsent, !push.state.isFinal {
+            throw Problem(
+                of: .wrongState,
+                "The push is in state `\(push.state.rawValue)`: what is not sent yet may still be. Cancel it, or wait for its end."
+            )
+        }
+        if exported == .skipped, !push.hasSkipped {
+            throw Problem(
+                of: .skippedNotStored,
+                "A server of version 0.1.0 has prepared the push, or a part of it, and has not stored whom it skipped."
+            )
+        }
+        return push
     }
 
     private static var pushRemoved: Problem {
@@ -134,5 +183,10 @@ extension ProblemKind {
         .gone,
         "push-removed",
         "Retention has deleted the batches of the push."
+    )
+    fileprivate static let skippedNotStored = ProblemKind(
+        .conflict,
+        "skipped-not-stored",
+        "An earlier version has prepared the push, which stored no skipped users."
     )
 }

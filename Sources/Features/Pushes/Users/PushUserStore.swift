@@ -8,8 +8,6 @@ struct PushUserStore: Sendable {
     private static let maxPushesPerSearch = 100
     /// The maximum number of these statements for a page.
     private static let maxSearchesPerPage = 10
-    /// The number of batches whose users are read at a time, of up to a hundred users each.
-    private static let maxBatchesPerRead = 100
 
     let pool: PostgresPool
 
@@ -55,29 +53,6 @@ struct PushUserStore: Sendable {
             guard pushes.count == Self.maxPushesPerSearch else { return (found, nil) }
         }
         return (found, last)
-    }
-
-    /// Returns whether retention has begun to delete the batches of a push; `nil` if there is no such push.
-    func isRemoved(_ pushID: UUID) async throws -> Bool? {
-        try await pool.read(FindPush(id: pushID)).first
-    }
-
-    /// The users of a batch.
-    struct BatchUsers: Sendable {
-        /// The number of the batch, or of the rejected batch that it is a part of.
-        let batch: Int32
-        let ids: [Int64]
-    }
-
-    /// Returns the users of the next batches of a push in a state, in ascending order.
-    ///
-    /// - Parameters:
-    ///   - state: `failed` or `uncertain`.
-    ///   - batch: The batch after which the returned ones begin.
-    func users(of pushID: UUID, _ state: String, after batch: Int32) async throws -> [BatchUsers] {
-        try await pool.read(
-            ListUsersOfBatches(pushID: pushID, state: state, after: batch, limit: Self.maxBatchesPerRead)
-        )
     }
 }
 
@@ -168,54 +143,4 @@ struct SearchPushesForUser: PostgresStatement {
 
     var parameters: [PostgresValue] { [.int64(userID), .timestamp(since), .uuid(before), .int64(Int64(limit))] }
     static func decode(_ row: PostgresRow) throws -> SearchedPush { try SearchedPush(row) }
-}
-
-/// Lists the users of failed or uncertain batches of a push in ascending order.
-///
-/// Users ascend by the batches that they were prepared in. The parts of a rejected batch therefore come in its place, and
-/// all of them on one page.
-struct ListUsersOfBatches: PostgresStatement {
-    static let sql: SQL = """
-        SELECT batch, user_ids
-        FROM (
-            (
-                SELECT number AS batch, COALESCE(user_ids, push_part_users($1, number)) AS user_ids
-                FROM push_batches
-                WHERE push_id = $1
-                    AND state = $2
-                    AND state IN ('failed', 'uncertain')
-                    AND origin IS NULL
-                    AND number > $3
-                ORDER BY number
-                LIMIT $4
-            )
-            UNION ALL
-            (
-                SELECT origin, user_ids
-                FROM push_batches
-                WHERE push_id = $1
-                    AND state = $2
-                    AND origin > $3
-                ORDER BY origin
-                FETCH FIRST $4 ROWS WITH TIES
-            )
-            ORDER BY batch
-            FETCH FIRST $4 ROWS WITH TIES
-        ) AS page
-        ORDER BY batch, user_ids[1]
-        """
-
-    let pushID: UUID
-    let state: String
-    /// The last batch of the previous page; 0 for the first page.
-    let after: Int32
-    let limit: Int
-
-    var parameters: [PostgresValue] {
-        [.uuid(pushID), .text(state), .int32(after), .int64(Int64(limit))]
-    }
-    static func decode(_ row: PostgresRow) throws -> PushUserStore.BatchUsers {
-        let (batch, ids) = try row.decode(Int32.self, [Int64].self)
-        return PushUserStore.BatchUsers(batch: batch, ids: ids)
-    }
 }

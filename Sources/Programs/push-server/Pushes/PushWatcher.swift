@@ -133,7 +133,7 @@ struct PushWatcher {
                     """
                 )
             }
-            await reportLeftOut(of: push)
+            reportLeftOut(of: push)
         case .canceled, .expired:
             Terminal.writeError("The push is \(push.state.rawValue)\(reason).")
             throw ExitCode.failure
@@ -162,18 +162,15 @@ struct PushWatcher {
     }
 
     /// Prints how many users of a push that is done were left out, and why, if it had no users to send to or went to testers.
-    private func reportLeftOut(of push: ShownPush) async {
+    private func reportLeftOut(of push: ShownPush) {
         let isEmpty = push.users.total == push.users.skipped
         guard isEmpty || push.toTesters else { return }
-        // The push does not keep these numbers. A copy would leave out the same users, if nothing has changed since.
-        let copy = try? await server.post("/v1/pushes/\(idText)/copy", ["dry_run": true])
-        let leftOut = copy.map(DryRun.leftOut) ?? []
         if isEmpty { Terminal.writeError("The push was sent to nobody.") }
-        if !leftOut.isEmpty {
+        if let leftOut = push.leftOut, !leftOut.isEmpty {
             Terminal.writeError("Left out: \(leftOut.joined(separator: ", ")).")
         } else if isEmpty {
             let known = DryRun.reasons.map(\.text).joined(separator: ", ")
-            Terminal.writeError(copy == nil ? "It leaves out users \(known)." : "Its audience has no users.")
+            Terminal.writeError(push.leftOut == nil ? "It leaves out users \(known)." : "Its audience has no users.")
         }
     }
 }

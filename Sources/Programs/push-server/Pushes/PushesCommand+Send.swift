@@ -370,17 +370,32 @@ enum DryRun {
 
     /// Returns the numbers of users whom the push would leave out, each with the reason.
     static func leftOut(_ json: JSONValue) -> [String] {
-        reasons.compactMap { reason in
-            guard let count = json["users"]?[reason.member]?.integer, count > 0 else { return nil }
-            return "\(Text.users(count)) \(reason.text)"
-        }
+        reasons.compactMap { text(json["users"]?[$0.member], $0) }
     }
 
-    /// The reasons for which a push leaves users out, each with the member of a dry run that counts them.
+    /// Returns the numbers of users whom a push has left out, each with the reason; `nil` if they are not known.
+    ///
+    /// - Parameter push: The push.
+    static func skipped(_ push: JSONValue) -> [String]? {
+        guard let skipped = push["unreached"]?["skipped"]?.object else { return nil }
+        return reasons.compactMap { text(skipped[$0.cause], $0) }
+    }
+
+    private static func text(_ count: JSONValue?, _ reason: Reason) -> String? {
+        guard let count = count?.integer, count > 0 else { return nil }
+        return "\(Text.users(count)) \(reason.text)"
+    }
+
+    private typealias Reason = (member: String, cause: String, text: String)
+
+    /// The reasons for which a push leaves users out, each with the member of a dry run that counts them, and with that of a push.
     static let reasons = [
-        (member: "without_consent", text: "without consent to advertising (pushes.advertising_tag)"),
-        (member: "skipped", text: "without a device here that the message addresses"),
-        (member: "excluded", text: "whom except names"),
+        (
+            member: "without_consent", cause: "without_consent",
+            text: "without consent to advertising (pushes.advertising_tag)"
+        ),
+        (member: "skipped", cause: "no_device", text: "without a device here that the message addresses"),
+        (member: "excluded", cause: "excluded", text: "whom except names"),
     ]
 
     /// Prints the result.

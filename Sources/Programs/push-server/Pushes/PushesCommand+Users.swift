@@ -20,28 +20,61 @@ extension PushesCommand {
     }
 
     struct Users: ServerCommand {
-        /// A state whose users the server exports.
+        /// The users that the server exports.
         enum State: String, ExpressibleByArgument, CaseIterable {
+            case skipped
             case failed
+            case unsent
             case uncertain
         }
 
+        /// Why skipped and unsent users were not sent to.
+        enum Cause: String, ExpressibleByArgument, CaseIterable {
+            case noDevice = "no_device"
+            case excluded
+            case withoutConsent = "without_consent"
+            case canceled
+            case expired
+            case night
+        }
+
+        enum Format: String, ExpressibleByArgument, CaseIterable {
+            case csv
+            case text
+        }
+
         static let configuration = CommandConfiguration(
-            abstract: "Print the failed or uncertain users of a push, one a line.",
-            discussion: "PUT /v1/audiences/{name} accepts the output, and send --users-file up to 1 MiB of it."
+            abstract: "Print the users whom a push did not reach, one a line, with the cause.",
+            discussion: """
+                Without --cause, those are left out whom the push excludes, who have not consented, or who were not sent to because of the \
+                night. Requires a key with the scope export. PUT /v1/audiences/{name} accepts the output of --format text, and send \
+                --users-file up to 1 MiB of it.
+                """
         )
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
-        @Option(help: "The state of the users' batches.")
+        @Option(
+            help:
+                "Which users: those who were skipped, whose batches failed, were not sent at the push's end, or are uncertain."
+        )
         var state: State
+
+        @Option(help: "Only skipped or unsent users with this cause (repeatable).")
+        var cause: [Cause] = []
+
+        @Option(help: "With the cause, Kakao's code and words, or the ids alone.")
+        var format = Format.csv
 
         @Option(help: "Why you need them. The audit log keeps it.")
         var reason: String
 
         func run(on server: ServerClient) async throws {
-            let filters: [ServerClient.Filter] = [("state", state.rawValue), ("reason", reason)]
+            let causes = cause.isEmpty ? nil : cause.map(\.rawValue).joined(separator: ",")
+            let filters: [ServerClient.Filter] = [
+                ("state", state.rawValue), ("cause", causes), ("format", format.rawValue), ("reason", reason),
+            ]
             Terminal.write(try await server.export("\(push.path)/users", filters))
         }
     }

@@ -1,17 +1,10 @@
-/// A file format of many objects, with one object a line.
-package enum TransferFormat: String, CaseIterable, Sendable {
-    /// One JSON object a line.
-    case ndjson
-    /// CSV with a header line (RFC 4180).
-    case csv
+/// A format of a file with one object a line, which a request chooses by a parameter or by `Accept`.
+package protocol FileFormat: CaseIterable, Sendable {
+    /// The media type in lower case, without parameters.
+    var contentType: String { get }
+}
 
-    package var contentType: String {
-        switch self {
-        case .ndjson: "application/x-ndjson"
-        case .csv: "text/csv"
-        }
-    }
-
+extension FileFormat {
     /// Returns the format with a media type; `nil` for an unknown one.
     ///
     /// - Parameter contentType: The media type in lower case, without its parameters.
@@ -28,5 +21,20 @@ package enum TransferFormat: String, CaseIterable, Sendable {
         }
         guard let format = known.first else { return nil }
         self = format
+    }
+}
+
+/// A file format of many objects, with one object a line.
+package enum TransferFormat: String, FileFormat {
+    /// One JSON object a line.
+    case ndjson
+    /// CSV with a header line (RFC 4180).
+    case csv
+
+    package var contentType: String {
+        switch self {
+        case .ndjson: "application/x-ndjson"
+        case .csv: "text/csv"
+        }
     }
 }

@@ -18,6 +18,8 @@ package enum WebhookType: String, CaseIterable, Sendable {
     case pushDone = "push.done"
     case pushHalted = "push.halted"
     case pushExpired = "push.expired"
+    /// A push has ended and did not reach all of its users.
+    case pushUnreached = "push.unreached"
     case messageDone = "message.done"
     case messageCanceled = "message.canceled"
     case messageExpired = "message.expired"

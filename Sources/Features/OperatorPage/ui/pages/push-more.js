@@ -54,15 +54,28 @@ export function findUser(url) {
       el('button', {}, t('search'))), out)
 }
 
-/** The batches that failed or are uncertain, with Kakao's words, and their users as a file. */
-export function batches(url, id, state, signal) {
+/** The users who were skipped or not sent to, by cause, and each cause as a file for keys that may download. */
+export function unreached(url, { id, unreached: { skipped, unsent, complete } }, session) {
+  const causes = [['skipped', skipped ?? {}], ['unsent', unsent]].flatMap(([state, counts]) =>
+    Object.entries(counts).filter(([, count]) => count > 0).map(([cause, count]) => ({ state, cause, count })))
+  if (causes.length === 0) return []
+  const file = ({ state, cause }) => session.allows('export') &&
+    download(t('push.unreached.download'), `${url}/users`, { state, cause }, `${id}-${cause}.csv`)
+  return [el('section', { class: 'stack' }, el('h2', {}, t('push.unreached')), el('p', { class: 'soft' }, t('push.unreached.text')),
+    !complete && el('p', { class: 'notice' }, t('push.unreached.incomplete')),
+    table(t('push.unreached'), [t('push.unreached.cause'), { number: t('users') }, ''],
+      causes.map(each => [{ wide: t(`cause.${each.cause}`) }, { number: number(each.count) }, file(each) || ''])))]
+}
+
+/** The batches that failed or are uncertain, with Kakao's words, and their users as a file for keys that may download. */
+export function batches(url, id, state, session, signal) {
   const body = el('div', { class: 'stack' })
   const section = el('section', { class: 'stack' }, el('h2', {}, t(`push.batches.${state}`)), body)
   get(`${url}/batches`, { state, limit: 20 }, { signal }).then(({ items }) => fill(body,
     table(t(`push.batches.${state}`), [{ number: t('push.batch') }, { number: t('users') }, t('push.kakao'), t('updated')],
       items.map(batch => [{ number: number(batch.number) }, { number: number(batch.uuids.length) },
         { wide: kakao(batch.kakao_status, batch.kakao_code, batch.kakao_message) }, when(batch.finished_at, 'short')])),
-    el('div', {}, download(t(`push.download.${state}`), `${url}/users`, { state }, `${id}-${state}.txt`))
+    session.allows('export') && el('div', {}, download(t(`push.download.${state}`), `${url}/users`, { state }, `${id}-${state}.csv`))
   ), error => signal.aborted || fill(body, problem(error)))
   return section
 }

@@ -8,7 +8,7 @@ import { el, fill, terms } from '../dom.js'
 import { number, people, t, time, zoneName } from '../format.js'
 import { stream } from '../live.js'
 import { hasEnded, isRejected, phone, progress, pushName, pushState, rejection, usersOf, warning, when } from '../parts.js'
-import { batches, findUser, recipients } from './push-more.js'
+import { batches, findUser, recipients, unreached } from './push-more.js'
 
 /** The actions of each state, each with the scopes of which one is needed. */
 const actions = {
@@ -38,7 +38,8 @@ export async function show({ main, head, heading, path: [id], session, signal })
   // Who approves reads the message first.
   const parts = [live, el('div', { class: 'columns' }, message(first), details)]
   main.append(next, ...(first.awaits_approval ? parts.reverse() : parts), findUser(url),
-    ...['failed', 'uncertain'].filter(name => first.users[name] > 0).map(name => batches(url, id, name, signal)))
+    ...['failed', 'uncertain'].filter(name => first.users[name] > 0).map(name => batches(url, id, name, session, signal)),
+    ...unreached(url, first, session))
   let remedy = null
   let last = first
   draw(first)
