@@ -33,7 +33,8 @@ extension BatchStore: WorkStore {
 
 // MARK: Statements
 
-/// Renews a lease, and returns whether there are pushes to send. Returns no row if the lease was deleted.
+/// Renews a lease, and returns whether there is anything to do: pushes to send, or work of other servers, which may have stopped. Returns
+/// no row if the lease was deleted.
 struct RenewPushLease: PostgresStatement {
     static let sql: SQL = """
         UPDATE work_leases
@@ -45,6 +46,7 @@ struct RenewPushLease: PostgresStatement {
             WHERE state IN ('scheduled', 'preparing', 'sending')
                 AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')
         )
+            OR EXISTS (SELECT 1 FROM work_leases WHERE queue = 'pushes' AND ends_at < now())
         """
 
     let id: UUID

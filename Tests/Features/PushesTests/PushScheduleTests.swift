@@ -105,6 +105,9 @@ import Testing
         #expect(schedule.isBusy)
         settleReleased(at: 2)
         refresh([], at: 5001)
+        // There may be work of another server, which has stopped.
+        #expect(schedule.isBusy)
+        schedule.leaseRenewed(hasWork: false, at(5002))
         #expect(!schedule.isBusy)
     }
 

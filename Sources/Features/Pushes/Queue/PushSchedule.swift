@@ -62,6 +62,8 @@ struct PushSchedule: QueueSchedule {
     private var measuredRate = 0.0
 
     private(set) var known = KnownBatches()
+    /// Whether the last renewal of the lease found work for any server.
+    private var hasWork = false
     var wantsPass = false
     var released: [BatchClaim] = []
 
@@ -71,7 +73,8 @@ struct PushSchedule: QueueSchedule {
         quotaWait = intervals.quotaWait
     }
 
-    var isBusy: Bool { !pushes.isEmpty }
+    /// A stopped server may have left batches of pushes that are not sent any more, such as canceled ones.
+    var isBusy: Bool { hasWork || !pushes.isEmpty }
 
     func isResting(at now: UInt64) -> Bool { pushes.isEmpty || now < pausedUntil }
 
@@ -292,6 +295,7 @@ struct PushSchedule: QueueSchedule {
     }
 
     mutating func leaseRenewed(hasWork: Bool, _ load: QueueLoad) {
+        self.hasWork = hasWork
         // Finds pushes whose notification was lost. An idle server does not read them at each renewal.
         if hasWork { nextRefresh = 0 }
     }
