@@ -286,8 +286,8 @@ let package = Package(
         executable(
             "Tools/delivery-proof",
             [
-                "Accounts", "ChildProcess", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking",
-                "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server",
+                "Accounts", "Channels", "ChildProcess", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox",
+                "Locking", "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server",
                 argumentParser, deque, httpTypes, logging, subprocess,
             ]
         ),
@@ -374,8 +374,7 @@ let package = Package(
             "Features/ChannelsTests",
             [
                 "Channels", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "KakaoSandbox",
-                "Postgres",
-                "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport", httpTypes,
+                "Postgres", "Runtime", "Server", "ServiceKit", "ServiceTesting", "Settings", "TestSupport", httpTypes,
             ]
         ),
         tests(

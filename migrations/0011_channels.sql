@@ -2,7 +2,7 @@
 
 -- The latest relation of each person to each channel.
 CREATE TABLE channel_relations (
-    -- What `id` is: `app_user_id`, the id of a user of the app, or `open_id`, which names a person who has not agreed to tell the app.
+    -- What `id` is: `app_user_id`, the id of a user of the app, or `open_id`, the id of a person who has not agreed to tell the app.
     -- An `open_id` is never compared with the id of a user, even if it is all digits.
     id_type             text        NOT NULL CHECK (id_type IN ('app_user_id', 'open_id')),
     id                  text        COLLATE "C" NOT NULL,
@@ -46,15 +46,14 @@ CREATE TABLE customer_uploads (
 );
 
 CREATE INDEX customer_uploads_finished ON customer_uploads (finished_at) WHERE finished_at IS NOT NULL;
+-- Finds the uploads to a file that come before another one.
+CREATE INDEX customer_uploads_sending ON customer_uploads (channel_public_id, file_id, id) WHERE state = 'sending';
 
--- The parts that Kakao has not accepted yet. A part goes once Kakao has accepted it, or its upload has ended.
+-- The parts that Kakao has not accepted yet, which are sent in their order. A part goes once Kakao has accepted it, or its upload has
+-- ended.
 CREATE TABLE customer_upload_parts (
     upload_id           uuid        NOT NULL,
     number              integer     NOT NULL,
-    -- As Kakao gets them: at most 2,000 objects with `id` and `field`.
-    users               jsonb       NOT NULL,
-    -- The number of its users when it was uploaded.
-    user_count          integer     NOT NULL,
     -- When it can be claimed; NULL while a server sends it.
     due_at              timestamptz DEFAULT now(),
     -- The attempts that have failed.
@@ -67,8 +66,23 @@ CREATE TABLE customer_upload_parts (
     PRIMARY KEY (upload_id, number)
 );
 
-CREATE INDEX customer_upload_parts_due ON customer_upload_parts (due_at, upload_id, number) WHERE due_at IS NOT NULL;
+CREATE INDEX customer_upload_parts_due ON customer_upload_parts (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX customer_upload_parts_leased ON customer_upload_parts (lease) WHERE lease IS NOT NULL;
 
--- Written once, so stored apart from the columns that each attempt updates.
-ALTER TABLE customer_upload_parts ALTER COLUMN users SET STATISTICS 0;
+-- The users of the parts: apart from the columns that each attempt changes, which would index them again.
+CREATE TABLE customer_upload_users (
+    upload_id           uuid        NOT NULL,
+    number              integer     NOT NULL,
+    -- As Kakao gets them: at most 2,000 objects with `id` and `field`, without those of users who were erased since.
+    users               jsonb       NOT NULL,
+    -- The number of users when they were uploaded.
+    user_count          integer     NOT NULL,
+    -- The ids of users of the app, by which an erasure finds them; NULL for phone numbers.
+    user_ids            bigint[],
+
+    PRIMARY KEY (upload_id, number),
+    -- Checked at the commit, since an upload stores its users first.
+    FOREIGN KEY (upload_id, number) REFERENCES customer_upload_parts ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
+);
+
+CREATE INDEX customer_upload_users_ids ON customer_upload_users USING gin (user_ids);

@@ -1,4 +1,4 @@
--- Who has opened a push, as users' apps report it, and the order of the inbox of a user. docs/opens.md explains both.
+-- The users who have opened a push, as their apps report it, and the order of the inbox of a user. docs/opens.md explains both.
 
 -- The users who have opened a push: a row for each, once. It lasts as long as the push.
 CREATE TABLE push_opens (
@@ -30,3 +30,16 @@ CREATE INDEX IF NOT EXISTS pushes_begun_to_one ON pushes ((user_ids[1]), started
 CREATE INDEX IF NOT EXISTS pushes_begun_to_several ON pushes (started_at, id)
     WHERE cardinality(user_ids) IS DISTINCT FROM 1
         AND started_at IS NOT NULL;
+
+-- CREATE INDEX CONCURRENTLY that fails leaves an invalid index, which IF NOT EXISTS takes for a valid one.
+DO $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM pg_index
+        WHERE indexrelid IN ('pushes_begun_to_one'::regclass, 'pushes_begun_to_several'::regclass)
+            AND NOT indisvalid
+    ) THEN
+        RAISE EXCEPTION 'An index of pushes is invalid, or is still being created. Wait for CREATE INDEX CONCURRENTLY, or drop the index.';
+    END IF;
+END
+$$;

@@ -1,4 +1,4 @@
--- Whom a push did not reach. The users whom its preparation skips are stored here; those of batches that failed or were never sent
+-- The users whom a push did not reach. Those whom its preparation skips are stored here; those of batches that failed or were never sent
 -- are in the batches. docs/delivery.md has the causes.
 
 -- The users whom a step of a push's preparation skipped, one row for each cause. Written by the statement that stores the part of
@@ -32,5 +32,5 @@ ALTER TABLE pushes
     -- The cursor up to which `push_skipped` has all users. If it is not `prepared_up_to`, a server of version 0.1.0, which
     -- stores none, has prepared a step.
     ADD COLUMN skipped_up_to bigint NOT NULL DEFAULT 0,
-    -- Whether it is advertising that expired outside the hours for advertising, so that its last batches could not be sent.
-    ADD COLUMN expired_at_night boolean NOT NULL DEFAULT false;
+    -- Whether it is advertising that was canceled or expired outside the hours for advertising.
+    ADD COLUMN ended_at_night boolean NOT NULL DEFAULT false;

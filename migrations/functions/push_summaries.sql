@@ -17,7 +17,7 @@ SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push
     push.next_number::bigint - 1 AS batches,
     counts.batches_sent, counts.batches_failed, counts.batches_uncertain,
     (SELECT COALESCE(sum(opens.users), 0)::bigint FROM push_open_counts AS opens WHERE opens.push_id = push.id) AS users_opened,
-    -- Whom it did not reach. The skipped ones are NULL if `push_skipped` lacks some of them.
+    -- The users whom it did not reach. The skipped ones are NULL if `push_skipped` lacks some of them.
     CASE
         WHEN push.skipped_up_to = push.prepared_up_to
             -- A push of a single batch has no steps.
@@ -31,8 +31,7 @@ SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push
         ELSE 0
     END AS users_unsent,
     CASE
-        WHEN push.state = 'canceled' THEN 'canceled'
-        WHEN push.state = 'expired' THEN CASE WHEN push.expired_at_night THEN 'night' ELSE 'expired' END
+        WHEN push.state IN ('canceled', 'expired') THEN CASE WHEN push.ended_at_night THEN 'night' ELSE push.state END
     END AS unsent_cause,
     push.prepared_at IS NOT NULL AS is_prepared
 FROM pushes AS push

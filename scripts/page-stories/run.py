@@ -6,13 +6,13 @@ import re, sys, time, traceback
 
 from playwright.sync_api import sync_playwright
 
-import keyboard, looks, pictures, quiet, sending, serving, trouble, untrusted, words
+import keyboard, looks, pictures, quiet, sending, serving, templates, trouble, untrusted, words
 from browser import Operator
 from data import World, end_faults, operator
 
 checks = [
-    *sending.checks, *serving.checks, *trouble.checks, *untrusted.checks, *keyboard.checks, *words.checks, *looks.checks, *quiet.checks,
-    *trouble.last_checks, *quiet.last_checks
+    *sending.checks, *serving.checks, *trouble.checks, *untrusted.checks, *templates.checks, *keyboard.checks, *words.checks, *looks.checks,
+    *quiet.checks, *trouble.last_checks, *quiet.last_checks
 ]
 
 

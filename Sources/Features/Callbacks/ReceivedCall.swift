@@ -22,11 +22,11 @@ enum ReceivedCall: Sendable {
         }
     }
 
-    /// Whether users' data may change because of the call.
+    /// Whether data of users or relations to channels may change because of the call.
     var hasEffect: Bool {
         switch self {
         case .linkCallback: false
-        case .events(let events): events.contains { $0.userID != nil }
+        case .events(let events): events.contains { $0.userID != nil || $0.channelChange != nil }
         case .tokenFailure: true
         }
     }

@@ -7,7 +7,7 @@ package struct ChannelChange: Sendable {
     package enum Person: Sendable, Hashable {
         /// A user of the app who has agreed that the app knows: Kakao's id of the user.
         case user(Int64)
-        /// A person who has not agreed. The id names nobody whom the server knows, even if it is all digits.
+        /// A person who has not agreed. The id is never a user id, even if it is all digits.
         case openID(String)
 
         /// Kakao's name for the kind of id.

@@ -1,4 +1,5 @@
 package import Endpoints
+import EventLoop
 import FoundationEssentials
 import Identity
 import KakaoAPI
@@ -18,11 +19,12 @@ package struct ChannelFeature: Feature {
 
     /// The days for which an upload is shown after its end. Its users are gone by then.
     private static let uploadDays = 90
+    /// The days for which an upload waits for Kakao: long enough for an operator to find out why, and a limit for personal data.
+    private static let waitingDays = 14
 
     private let server: ServerContext
     private let settings: ChannelSettings
     private let notices: CustomerNotices
-    private let uploads = ConcurrencyLimit(CustomerUploadRoutes.maximumUploads)
 
     package init(_ server: ServerContext, _ settings: ChannelSettings) {
         self.server = server
@@ -40,7 +42,11 @@ package struct ChannelFeature: Feature {
         routes.add(ChannelRoutes(pool: loop.pool))
         routes.add(CustomerFileRoutes(kakao: loop.kakao(.requests), audit: loop.audit))
         routes.add(
-            CustomerUploadRoutes(store: CustomerUploadStore(pool: loop.pool), uploads: uploads, notices: notices)
+            CustomerUploadRoutes(
+                store: CustomerUploadStore(pool: loop.pool),
+                uploads: server.userUploads,
+                notices: notices
+            )
         )
     }
 
@@ -76,7 +82,8 @@ package struct ChannelFeature: Feature {
             Retention(
                 "remove-old-channel-relations",
                 .delete { DeleteOldChannelRelations(retentionDays: settings.retentionDays, limit: $0) },
-                .delete { DeleteOldCustomerUploads(retentionDays: Self.uploadDays, limit: $0) }
+                .delete { DeleteOldCustomerUploads(retentionDays: Self.uploadDays, limit: $0) },
+                .delete(10) { ExpireCustomerUploads(days: Self.waitingDays, limit: $0) }
             )
         ]
     }
@@ -89,15 +96,13 @@ private struct CustomerDelivery: Service {
     let notices: CustomerNotices
 
     func run() async {
-        while !Task.isShuttingDownGracefully, !Task.isCancelled, await !hasParts {
-            await cancelWhenGracefulShutdown { await notices.signal.wait(atMost: .seconds(3600)) }
+        while !Task.isShuttingDownGracefully, !Task.isCancelled {
+            let hasParts = try? await store.pool.read(FindCustomerParts()).first
+            if hasParts == true { return await runner.run() }
+            // If PostgreSQL cannot say, it is asked again soon.
+            let wait: Duration = hasParts == nil ? .seconds(5) : .seconds(3600)
+            await cancelWhenGracefulShutdown { await notices.signal.wait(atMost: wait) }
         }
-        if !Task.isShuttingDownGracefully { await runner.run() }
-    }
-
-    /// Whether there is something to send. If PostgreSQL cannot say, there may be.
-    private var hasParts: Bool {
-        get async { (try? await store.pool.read(FindCustomerParts()).first) ?? true }
     }
 }
 
@@ -109,17 +114,15 @@ private struct ChannelUserObserver: UserObserver {
     let pool: PostgresPool
 
     func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
-        let left = events.filter { $0.kind == .left }.map(\.userID)
-        if !left.isEmpty {
-            _ = try await transaction.query(DeleteChannelsOfUsers(userIDs: left, storedUntil: nil))
-        }
+        let left = events.filter { $0.kind == .left }
+        if !left.isEmpty { _ = try await transaction.query(DeleteDepartedRelations(departures: left)) as [Int64] }
         return nil
     }
 
     func deleteData(ofUser userID: Int64, erasedAt: Date?) async throws -> Bool {
         if hasKakaoUserIDs {
-            try await pool.write(DeleteChannelsOfUsers(userIDs: [userID], storedUntil: erasedAt))
-            try await pool.write(DeleteCustomer(userID: userID))
+            try await pool.write(DeleteChannelsOfUser(userID: userID, storedUntil: erasedAt))
+            try await pool.write(EraseUserFromUploads(userID: userID))
         }
         return true
     }

@@ -2,12 +2,13 @@ import Endpoints
 import FoundationEssentials
 package import Postgres
 import Schemas
+import ServiceKit
 
 /// The relations of people to the company's KakaoTalk channels, in PostgreSQL.
 package struct ChannelRelations: Sendable {
     package init() {}
 
-    /// Stores changes, unless a later one is stored: Kakao may report them in another order.
+    /// Stores changes, unless a later one is stored or the user has left the app since: Kakao may report them in another order.
     ///
     /// - Returns: The users of the app whose relation to a channel is another one now.
     package func store(_ changes: [ChannelChange], in transaction: PostgresTransaction) async throws -> Set<Int64> {
@@ -41,17 +42,28 @@ struct ChannelRelation: Sendable {
 
 // MARK: Statements
 
-/// Stores changes, each unless a later one of the same person and channel is stored. Returns the user of each that counts; `nil` for a
-/// person who is no user.
+/// Stores changes, each unless a later one of the same person and channel is stored or the user has left the app since. Returns the user of
+/// each that counts; `nil` for a person who is no user.
 ///
 /// Rows are stored in the order of their keys, so that concurrent statements do not deadlock.
 struct StoreChannelChanges: PostgresStatement {
     static let sql: SQL = """
+        WITH latest AS MATERIALIZED (
+            SELECT DISTINCT ON (id_type, id, channel_public_id) *
+            FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
+                AS given (id_type, id, channel_public_id, channel_uuid, relation, updated_at)
+            ORDER BY id_type, id, channel_public_id, updated_at DESC
+        ),
+        -- Materialized: all advisory locks of users are acquired before the first row's.
+        admitted AS MATERIALIZED (
+            SELECT *
+            FROM latest
+            WHERE CASE id_type WHEN 'app_user_id' THEN NOT user_has_left(id::bigint, updated_at) ELSE true END
+        )
         INSERT INTO channel_relations AS known (id_type, id, channel_public_id, channel_uuid, relation, updated_at)
-        SELECT DISTINCT ON (id_type, id, channel_public_id) *
-        FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
-            AS given (id_type, id, channel_public_id, channel_uuid, relation, updated_at)
-        ORDER BY id_type, id, channel_public_id, updated_at DESC
+        SELECT *
+        FROM admitted
+        ORDER BY id_type, id, channel_public_id
         ON CONFLICT (id_type, id, channel_public_id) DO UPDATE
         SET channel_uuid = COALESCE(excluded.channel_uuid, known.channel_uuid),
             relation = excluded.relation,
@@ -104,19 +116,40 @@ struct ListChannelsOfUser: PostgresStatement {
     }
 }
 
-/// Deletes the relations of users of the app; with a time, those that were stored until then.
-struct DeleteChannelsOfUsers: PostgresStatement {
+/// Deletes the relations of a user of the app; with a time, those that were stored until then.
+struct DeleteChannelsOfUser: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM channel_relations
         WHERE id_type = 'app_user_id'
-            AND id = ANY (SELECT user_id::text FROM unnest($1::bigint[]) AS user_id)
+            AND id = $1::bigint::text
             AND ($2::timestamptz IS NULL OR stored_at <= $2)
         """
 
-    let userIDs: [Int64]
+    let userID: Int64
     let storedUntil: Date?
 
-    var parameters: [PostgresValue] { [.int64s(userIDs), .timestamp(storedUntil)] }
+    var parameters: [PostgresValue] { [.int64(userID), .timestamp(storedUntil)] }
+}
+
+/// Deletes the relations of users who have left the app, except those that have changed since. Returns their number.
+struct DeleteDepartedRelations: PostgresStatement {
+    static let sql: SQL = """
+        SELECT COALESCE(sum(delete_departed_relations(user_id, left_at)), 0)::bigint
+        FROM (
+            SELECT user_id, left_at
+            FROM unnest($1::bigint[], $2::timestamptz[]) AS departure (user_id, left_at)
+            ORDER BY user_id
+            OFFSET 0
+        ) AS departure
+        """
+
+    let departures: [UserEvent]
+
+    var parameters: [PostgresValue] {
+        [.int64s(departures.map(\.userID)), .timestamps(departures.map(\.happenedAt))]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }
 
 /// Deletes up to `limit` relations of people who have not agreed to tell the app, or have blocked a channel, that Kakao reported more

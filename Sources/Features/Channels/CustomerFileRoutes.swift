@@ -19,7 +19,7 @@ struct CustomerFileRoutes: RouteCollection {
         .post,
         CreateCustomerFile.operation.path,
         .operator(.talk),
-        "Creates a customer file of a channel. Its name finds it again if Kakao's response is lost.",
+        "Creates a customer file of a channel. If Kakao's response is lost, the file is found by its name.",
         body: .fields(CreateCustomerFile.operation.parameters.members),
         answers: [
             .json(.ok, CustomerFile.shape, "The file.")
@@ -29,7 +29,7 @@ struct CustomerFileRoutes: RouteCollection {
         handler: create
     )
 
-    /// Creates a file. If there is no response of Kakao's, looks for a file of this name: Kakao creates no second one.
+    /// Creates a file. If Kakao's response is lost, looks for a new file of this name: Kakao creates no second one.
     @Sendable private func create(_ call: Call) async throws -> Response {
         let request: CreateCustomerFile
         do throws(Record<CreateCustomerFile>.InvalidMember) {
@@ -49,21 +49,25 @@ struct CustomerFileRoutes: RouteCollection {
     }
 
     private func create(_ request: CreateCustomerFile) async throws -> Response {
+        let before = await files(of: request)
         do throws(KakaoError) {
             let answer = try await kakao.call(request, as: credential)
             return .json(CustomerFile.shape.json(CustomerFile(id: answer.fileID)), headerFields: .answeredByKakao)
         } catch {
-            guard error.hasUnknownOutcome, let id = await file(request) else {
+            guard error.hasUnknownOutcome, let before, let after = await files(of: request),
+                let id = after.subtracting(before).first
+            else {
                 throw Problem(error, about: "the file", isIdempotent: false, keepsStatus: true)
             }
             return .json(CustomerFile.shape.json(CustomerFile(id: id)))
         }
     }
 
-    /// Returns the id of the file with the name of a request; `nil` if there is none, or if that cannot be known.
-    private func file(_ request: CreateCustomerFile) async -> Int64? {
+    /// Returns the ids of the files with the name of a request; `nil` if Kakao does not list them.
+    private func files(of request: CreateCustomerFile) async -> Set<Int64>? {
         let list = RetrieveCustomerFiles(channelPublicID: request.channelPublicID)
-        return try? await kakao.call(list, as: credential).files.first { $0.name == request.fileName }?.id
+        guard let files = try? await kakao.call(list, as: credential).files else { return nil }
+        return Set(files.filter { $0.name == request.fileName }.compactMap(\.id))
     }
 
     private var credential: KakaoCredential { kakao.settings.restAPIKey == nil ? .adminKey : .restAPIKey }

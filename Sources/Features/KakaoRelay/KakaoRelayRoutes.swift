@@ -365,9 +365,14 @@ extension KakaoOperation {
     fileprivate var auditing: Auditing {
         if isChange { return .handler }
         if isOfUser { return .lookup { try $0.kakaoTarget().auditSubject } }
-        guard Call.self is RetrieveAppUsers.Type else { return .none }
-        return .lookup { call in
-            .users((try? RetrieveAppUsers.operation.parameters.read(call.fields))?.targetIDs ?? [])
+        switch Call.self {
+        case is RetrieveAppUsers.Type:
+            return .lookup { .users((try? RetrieveAppUsers.operation.parameters.read($0.fields))?.targetIDs ?? []) }
+        case is RetrieveChannelsOfUsers.Type:
+            return .lookup {
+                .users((try? RetrieveChannelsOfUsers.operation.parameters.read($0.fields))?.targetIDs ?? [])
+            }
+        default: return .none
         }
     }
 
@@ -423,11 +428,12 @@ extension KakaoAnswer {
 // MARK: Responses
 
 extension Response {
-    /// Creates a response with the status, the media type and the body of Kakao's.
+    /// Creates a response with the status, the media type and the body of Kakao's. An empty body has no media type.
     fileprivate init(relaying response: HTTPClientResponse) {
         self.init(
             HTTPResponse.Status(integerLiteral: response.status),
-            contentType: response.headerFields[.contentType] ?? "application/json;charset=UTF-8",
+            contentType: response.body.isEmpty
+                ? nil : response.headerFields[.contentType] ?? "application/json;charset=UTF-8",
             headerFields: .answeredByKakao,
             body: response.body
         )

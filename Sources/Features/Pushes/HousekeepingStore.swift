@@ -11,7 +11,7 @@ struct HousekeepingStore: Sendable {
     /// The number of users who have opened a push that one statement deletes.
     private static let maxOpensPerStatement = 5000
     /// The number of parts that one statement deletes, with up to 50,000 users each.
-    private static let maxPartsPerStatement = 5
+    static let maxPartsPerStatement = 5
 
     let pool: PostgresPool
 

@@ -30,7 +30,6 @@ package struct PushFeature: Feature {
     private let inboxContents: LoopValue<PushInbox.Contents>
     private let progress = WorkProgress()
     private let dryRuns = ConcurrencyLimit(DryRuns.maxConcurrentRuns)
-    private let uploads = ConcurrencyLimit(AudienceRoutes.maximumUploads)
     private let timeZone: TimeZoneRoutes
 
     package init(_ server: ServerContext, _ settings: PushSettings) {
@@ -65,7 +64,9 @@ package struct PushFeature: Feature {
         )
         server.monitoring.register(monitoring.report)
         server.senderControl.onChange(notices.pushChanged)
-        server.lifecycle.register { PushUserObserver(pool: $0.pool) }
+        server.lifecycle.register { [hasKakaoUserIDs = server.identity.hasKakaoUserIDs] in
+            PushUserObserver(hasKakaoUserIDs: hasKakaoUserIDs, pool: $0.pool)
+        }
     }
 
     package var webhookData: [WebhookData] { PushWebhooks.data }
@@ -91,7 +92,10 @@ package struct PushFeature: Feature {
             )
         )
         routes.add(
-            PushUserRoutes(store: PushUserStore(pool: loop.pool), exports: ExportedUserStore(pool: loop.pool))
+            PushUserRoutes(
+                store: PushUserStore(pool: loop.pool),
+                exports: ExportedUserStore(pool: loop.pool, hasKakaoUserIDs: server.identity.hasKakaoUserIDs)
+            )
         )
         routes.add(
             AppPushRoutes(
@@ -109,7 +113,7 @@ package struct PushFeature: Feature {
                 counts: opens.on(loop.loop)
             )
         )
-        routes.add(AudienceRoutes(store: AudienceStore(pool: loop.pool), uploads: uploads))
+        routes.add(AudienceRoutes(store: AudienceStore(pool: loop.pool), uploads: server.userUploads))
         routes.add(timeZone)
     }
 
@@ -166,7 +170,11 @@ package struct PushFeature: Feature {
                 },
                 // Each with up to 1,000 users.
                 .delete(100) { DeleteUnusedAudienceParts(limit: $0) },
-                .delete { DeleteOrphanedOpens(limit: $0) }
+                .delete { DeleteOrphanedOpens(retentionDays: settings.retentionDays, limit: $0) },
+                .delete { DeleteOrphanedOpenCounts(retentionDays: settings.retentionDays, limit: $0) },
+                .delete(HousekeepingStore.maxPartsPerStatement) {
+                    DeleteOrphanedSkippedUsers(retentionDays: settings.retentionDays, limit: $0)
+                }
             )
         ]
     }

@@ -329,6 +329,7 @@ struct PushRoutes: RouteCollection {
             control,
             by: call.caller.keyName,
             retriesUncertain: retriesUncertain,
+            hours: settings().hours,
             recording: call.auditRecord(of: .object(id.lowercased))
         )
         if isChanged { notices.pushChanged() }

@@ -100,7 +100,7 @@ package final class KakaoSandbox: Sendable {
         customerCalls.add(to: &calls)
         StoryCalls(users: users, stories: stories).add(to: &calls)
         addresses.add(to: &calls)
-        CalendarCalls(users: users, calendars: calendars).add(to: &calls)
+        CalendarCalls(users: users, calendars: calendars, url: loginControl.issuer).add(to: &calls)
         webhooks.add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
         userControl = UserControl(users: users)

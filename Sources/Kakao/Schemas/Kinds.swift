@@ -196,29 +196,30 @@ extension Kind where Value == [String: String] {
     ///
     /// - Parameters:
     ///   - names: The number of characters of a name.
-    ///   - values: The number of characters of a value.
+    ///   - values: What a value is.
     ///   - isValid: Returns whether a name of this length is allowed.
-    ///   - rule: The rule for names, in words that follow "an object of texts".
+    ///   - rule: The rule for names, in words that follow "names of 1 to 64 characters".
     package static func textObject(
         count: Int,
         names: ClosedRange<Int>,
-        values: ClosedRange<Int>,
+        values: Kind<String>,
         rule: String = "",
         isValid: @escaping @Sendable (String) -> Bool = { _ in true }
     ) -> Kind {
+        let rule = rule.isEmpty ? "" : " \(rule)"
         let allowed = """
-            an object of at most \(count) texts of \(values.lowerBound) to \(values.upperBound) characters, with names of \
-            \(names.lowerBound) to \(names.upperBound) characters
+            an object of at most \(count) members with names of \(names.lowerBound) to \(names.upperBound) characters\(rule), \
+            each value \(values.allowed)
             """
         return Kind(
-            .texts(count: count, length: values),
-            allowed: rule.isEmpty ? allowed : "\(allowed) \(rule)",
+            .map(of: values.input, count: count, names: names),
+            allowed: allowed,
             read: { value throws(InvalidValue) in
                 guard let object = try value.structured().object, object.count <= count else { throw InvalidValue() }
                 var texts: [String: String] = [:]
                 for (name, value) in object.members {
                     guard Text.isValid(name, names), isValid(name), texts[name] == nil,
-                        let text = value.string, Text.isValid(text, values)
+                        let text = try? values.read(value)
                     else { throw InvalidValue("Invalid member: \(name.prefix(64))") }
                     texts[name] = text
                 }

@@ -19,8 +19,12 @@ package struct Schema: Sendable {
 
     package static let number = Schema(["type": "number"])
 
-    package static func integer(_ range: ClosedRange<Int64>) -> Schema {
-        Schema(["type": "integer", "minimum": .integer(range.lowerBound), "maximum": .integer(range.upperBound)])
+    package static func integer(_ range: ClosedRange<Int64>, multipleOf step: Int64? = nil) -> Schema {
+        var object: JSONObject = [
+            "type": "integer", "minimum": .integer(range.lowerBound), "maximum": .integer(range.upperBound),
+        ]
+        object["multipleOf"] = step.map { .integer($0) }
+        return Schema(object)
     }
 
     /// A text. `length` counts Unicode characters.
@@ -99,12 +103,18 @@ package struct Schema: Sendable {
         ])
     }
 
-    /// An object of texts with any names.
-    package static func texts(count: Int, length: ClosedRange<Int>) -> Schema {
-        let element = Schema.text(length: length, pattern: Text.pattern)
-        return Schema([
-            "type": "object", "additionalProperties": .object(element.object), "maxProperties": .integer(count),
-        ])
+    /// An object of at most `count` values of one schema.
+    ///
+    /// - Parameter names: The number of characters of a name.
+    package static func map(of element: Schema, count: Int, names: ClosedRange<Int>) -> Schema {
+        let name = text(length: names, pattern: Text.pattern)
+        return Schema(
+            [
+                "type": "object", "propertyNames": .object(name.object),
+                "additionalProperties": .object(element.object), "maxProperties": .integer(count),
+            ],
+            of: [element]
+        )
     }
 
     /// A value of exactly one of some schemas.

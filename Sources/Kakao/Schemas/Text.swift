@@ -3,7 +3,7 @@ package import JSON
 /// The rules for texts in requests.
 package enum Text {
     /// The regular expression of texts without control characters.
-    static let pattern = "^[^\\u0000-\\u001f\\u007f]*$"
+    package static let pattern = "^[^\\u0000-\\u001f\\u007f]*$"
 
     /// Returns whether `text` has `length` characters and no control characters.
     package static func isValid(_ text: String, _ length: ClosedRange<Int>) -> Bool {

@@ -68,8 +68,10 @@ enum Terminal {
     }
 
     /// Writes bytes to standard output.
-    static func write(_ bytes: [UInt8]) {
-        write(bytes, to: .standardOutput)
+    ///
+    /// - Throws: `Errno` if they are not all written: the disk is full.
+    static func write(_ bytes: [UInt8]) throws {
+        try FileDescriptor.standardOutput.writeAll(bytes)
     }
 
     private static func write(_ bytes: some Sequence<UInt8>, to descriptor: FileDescriptor) {

@@ -6,6 +6,9 @@ import Locking
 /// A limit of concurrent requests of one expensive kind, such as uploads or dry runs. It applies to a server with all
 /// of its event loops.
 package final class ConcurrencyLimit: Sendable {
+    /// The maximum number of concurrent uploads of users to a server.
+    package static let maximumUserUploads = 2
+
     private let free: Locked<Int>
 
     package init(_ count: Int) {

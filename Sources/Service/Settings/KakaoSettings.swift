@@ -12,6 +12,8 @@ package struct KakaoSettings: SettingsGroup {
     package var appName: String?
     /// The key with which customer files are managed.
     package var customerFilesKey = CustomerFilesKey.restAPI
+    /// The form in which uploads delete users from customer files.
+    package var customerReferences = CustomerReferences.texts
     package var restAPIKey: String?
     package var nativeAppKey: String?
     package var javaScriptKey: String?
@@ -52,6 +54,11 @@ package struct KakaoSettings: SettingsGroup {
         case admin
     }
 
+    /// A form of the users to delete from a customer file, of which Kakao's documentation shows none.
+    package enum CustomerReferences: String, CaseIterable, Sendable {
+        case texts, objects
+    }
+
     /// The identity of the app for calls with an app key; `nil` if the server makes none.
     private var app: KakaoAppKey? {
         guard makesAppKeyCalls, let key = nativeAppKey ?? javaScriptKey, let kaHeader else { return nil }
@@ -60,7 +67,7 @@ package struct KakaoSettings: SettingsGroup {
 
     /// The settings of the client of Kakao's REST API.
     package var api: KakaoAPISettings {
-        KakaoAPISettings(
+        var api = KakaoAPISettings(
             apiURL: apiURL,
             authURL: authURL,
             adminKey: KakaoKey(adminKey.revealed),
@@ -68,6 +75,8 @@ package struct KakaoSettings: SettingsGroup {
             app: app,
             pushVersion: pushVersion
         )
+        api.sendsCustomerObjects = customerReferences == .objects
+        return api
     }
 
     package init() {}
@@ -118,6 +127,12 @@ package struct KakaoSettings: SettingsGroup {
             \.customerFilesKey,
             .choice,
             "the key with which [customer files](channels.md#customer-files) are managed: `rest_api` (the Admin key, if `kakao.rest_api_key` is not set) or `admin`"
+        ),
+        Setting(
+            "kakao.customer_references",
+            \.customerReferences,
+            .choice,
+            "the form in which [uploads](channels.md#uploads) delete users from customer files, which Kakao does not document: `texts` (`[\"1234\"]`) or `objects` (`[{\"id\":\"1234\"}]`)"
         ),
         Setting("kakao.native_app_key", \.nativeAppKey, optional: .text, "the app's native app key"),
         Setting("kakao.javascript_key", \.javaScriptKey, optional: .text, "the app's JavaScript key"),

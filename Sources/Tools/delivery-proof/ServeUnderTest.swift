@@ -1,5 +1,6 @@
 import Accounts
 import ArgumentParser
+import Channels
 import EventLoop
 import FoundationEssentials
 import Glibc
@@ -50,6 +51,7 @@ struct ServeUnderTest: AsyncParsableCommand {
             // Otherwise the wait after a rate limit would be most of the run's duration.
             settings.pushes.intervals.quotaWait = settings.pushes.intervals.lease * 0.2
             settings.messages.intervals = settings.pushes.intervals
+            settings.channels.intervals = settings.pushes.intervals
         }
         if let refreshLeaseMilliseconds {
             settings.accounts.refreshIntervals = RefreshIntervals(lease: .milliseconds(refreshLeaseMilliseconds))

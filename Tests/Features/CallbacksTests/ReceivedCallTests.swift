@@ -57,6 +57,32 @@ struct ReceivedCallTests {
     }
 
     @Test(
+        "An event has an effect if it concerns a user or changes a relation, and is then stored however many are malformed"
+    )
+    func effects() {
+        func hasEffect(_ type: String, _ userID: Int64? = nil, _ payload: String = "{}") -> Bool {
+            let event = KakaoEvent(
+                id: .v7(),
+                key: "key",
+                type: type,
+                userID: userID,
+                referrerType: nil,
+                payload: Array(payload.utf8),
+                raw: "raw",
+                receivedAt: Date()
+            )
+            return ReceivedCall.events([event]).hasEffect
+        }
+        let change =
+            #"{"id_type":"open_id","id":"a","channel_public_id":"_Z","updated_at":"2026-11-20T10:00:00.000000Z"}"#
+        #expect(hasEffect("unlink", 1))
+        #expect(hasEffect("channel_blocked", nil, change))
+        #expect(!hasEffect("channel", nil, change))
+        #expect(!hasEffect("channel_blocked"))
+        #expect(!hasEffect("unlink"))
+    }
+
+    @Test(
         "An invalid record is rejected",
         arguments: ["", "{}", "[]", #"{"other":1}"#, #"{"events":1}"#, #"{"link_callback":{}}"#]
     )

@@ -343,6 +343,28 @@ import Testing
         #expect(try verdict(Self.kakao, after: week, .refuse) == .accepted)
     }
 
+    @Test("A list that is read in part only, or that names services but no callbacks, refuses no call")
+    func partlyUnreadable() throws {
+        func verdict(_ entries: JSONValue...) throws -> SourceVerdict {
+            FetchedAddresses(try #require(Self.addresses(entries)), fetchedAt: .now).verdict(
+                on: try #require(SocketAddress(Self.stranger)),
+                isReported: true,
+                { .refuse },
+                maximumAge: AddressTimes().maximumAge,
+                at: .now
+            )
+        }
+        let entry = RetrieveAddresses.entry("callback", Self.networks)
+        #expect(try verdict(entry) == .refused)
+        #expect(try verdict(entry, RetrieveAddresses.entry("scrap", ["192.0.2.0/24"])) == .refused)
+        #expect(try verdict("198.51.100.0/24") == .refused)
+        #expect(try verdict(["callback": ["198.51.100.0/24"], "scrap": ["192.0.2.0/24"]]) == .refused)
+        #expect(try verdict(entry, "a.example.com") == .recorded(.partlyUnreadable))
+        #expect(try verdict(entry, RetrieveAddresses.entry("scrap", [])) == .recorded(.partlyUnreadable))
+        #expect(try verdict(RetrieveAddresses.entry("scrap", Self.networks)) == .recorded(.partlyUnreadable))
+        #expect(try verdict(["domain": "kapi.kakao.com", "ip": "192.0.2.1"]) == .recorded(.partlyUnreadable))
+    }
+
     @Test("With an old list a call from elsewhere is handled, counted, and logged with the reason")
     func old() async throws {
         let adjust = { (settings: inout Settings) in settings.callbacks.addressTimes.maximumAge = .zero }
@@ -372,7 +394,7 @@ import Testing
         }
         #expect(try read(["198.51.100.0/24", "2001:db8::7", " 203.0.113.7 ", "a.example.com"]) == (3, 1))
         #expect(try read([["type": "callback", "ip": "198.51.100.7"]]) == (1, 0))
-        #expect(try read([["domain": "kapi.kakao.com", "addresses": ["198.51.100.7", "198.51.100.300"]]]) == (1, 1))
+        #expect(try read([["domain": "kapi.kakao.com", "addresses": ["198.51.100.7", "198.51.100.300"]]]) == (1, 2))
         #expect(try read([["callback": [["cidr": "198.51.100.0/24", "note": "Seoul"]]], ["type": "scrap"]]) == (1, 1))
         let changing: JSONValue = [
             "service": "callback", "ips": ["198.51.100.0/24"], "ports": [80, 443], "updatedDate": "2026-01-26",

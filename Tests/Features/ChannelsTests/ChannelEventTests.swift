@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import Identity
@@ -5,6 +6,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import Server
+import ServiceKit
 import ServiceTesting
 import Settings
 import TestSupport
@@ -12,7 +14,7 @@ import Testing
 
 @testable import Channels
 
-/// Kakao's reports that somebody has added or blocked a KakaoTalk channel, and what follows from them.
+/// Kakao's reports that a person has added or blocked a KakaoTalk channel, and what follows from them.
 @Suite(.timeLimit(.minutes(5))) struct ChannelEventTests {
     private static let path = "/kakao/channel"
 
@@ -230,6 +232,103 @@ import Testing
         }
     }
 
+    @Test("An event of before a user's departure that arrives later stores nothing; one of after it counts")
+    func lateEvent() async throws {
+        for userIDs in [IdentitySettings.UserIDs.kakao, .own] {
+            func adjust(_ settings: inout Settings) {
+                settings.kakao.appID = 123_456
+                settings.identity.userIDs = userIDs
+            }
+            try await withService(adjust) { service in
+                #expect(await service.kakao.unlink(UnlinkNotice(userID: 1)).status == 200)
+                #expect(await service.kakao.send(Self.event(1, .added, at: "2026-01-01T00:00:00Z")).status == 200)
+                let stored = try await service.database.count("channel_relations")
+                #expect(stored == 0)
+                #expect(await service.kakao.send(Self.event(1, .added, at: "2099-01-01T00:00:00Z")).status == 200)
+                #expect(try await service.database.count("channel_relations") == 1)
+            }
+        }
+    }
+
+    @Test("A notice of a departure that arrives later deletes the relations of before, and leaves those of after")
+    func lateDeparture() async throws {
+        try await Self.withTag { service in
+            // A clock of Kakao's that is ahead does not save a relation.
+            #expect(await service.kakao.send(Self.event(1, .added, at: "2099-01-01T00:00:00Z")).status == 200)
+            for (seconds, deleted) in [(-3600.0, Int64(0)), (3600, 1)] {
+                let departure = UserEvent(userID: 1, kind: .left, type: "unlink", happenedAt: Date() + seconds)
+                let deletion = DeleteDepartedRelations(departures: [departure])
+                let rows = try await service.database.pool.write(deletion)
+                #expect(rows == [deleted])
+            }
+        }
+    }
+
+    @Test("Events and departures of the same users at the same time are all stored, and leave no relation of before")
+    func concurrentDepartures() async throws {
+        try await Self.withTag { service in
+            let users: ClosedRange<Int64> = 1...30
+            for user in users { try await Self.register(service, user, "phone-\(user)") }
+            let statuses = try await withThrowingTaskGroup(of: Int?.self) { group in
+                for user in users {
+                    group.addTask {
+                        await service.kakao.send(Self.event(user, .added, at: "2026-01-01T00:00:00Z")).status
+                    }
+                    group.addTask { await service.kakao.unlink(UnlinkNotice(userID: user)).status }
+                    group.addTask {
+                        await service.kakao.send(Self.event(user, .blocked, at: "2026-01-02T00:00:00Z")).status
+                    }
+                }
+                return try await group.reduce(into: [Int?]()) { $0.append($1) }
+            }
+            #expect(statuses == Array(repeating: 200, count: 90))
+            #expect(try await service.database.count("events") == 90)
+            #expect(try await service.database.count("channel_relations") == 0)
+            // PostgreSQL waits a second before it looks for a deadlock.
+            let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+            #expect(try await service.database.integer(deadlocks) == 0)
+        }
+    }
+
+    @Test("Registrations beside events of the same user leave the tag that the latest event says")
+    func concurrentRegistrations() async throws {
+        try await Self.withTag { service in
+            try await Self.register(service, 1, "a")
+            for round in 0..<10 {
+                let kind = round.isMultiple(of: 2) ? ChannelEvent.Kind.added : .blocked
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for number in 0..<4 {
+                        group.addTask { try await Self.register(service, 1, "a", tags: ["tag-\(round)-\(number)"]) }
+                    }
+                    group.addTask {
+                        let event = Self.event(1, kind, at: "2026-11-20T10:00:0\(round)Z")
+                        #expect(await service.kakao.send(event).status == 200)
+                    }
+                    try await group.waitForAll()
+                }
+                let tags = try await Self.tags(service) ?? ""
+                #expect(tags.contains("channel") == (kind == .added))
+            }
+        }
+    }
+
+    @Test("The export of a server can be imported, also with 50 tags of an app and the one of the channel")
+    func exported() async throws {
+        try await Self.withTag { service in
+            try await Self.register(service, 1, "a", tags: (1...50).map { "tag-\($0)" })
+            #expect(await service.kakao.send(Self.event(1, .added)).status == 200)
+            let export = try await service.api.get("/v1/devices/export", ["reason": "a move"])
+            #expect(export.text.contains(#""channel""#))
+            let imported = try await service.api.post(
+                "/v1/devices/import",
+                export.body,
+                type: "application/x-ndjson"
+            )
+            #expect(imported.status == 200)
+            #expect(try await Self.tags(service)?.contains("tag-50,channel}") == true)
+        }
+    }
+
     @Test("With user ids of its own, a service gets the events, and no device a tag")
     func ownUserIDs() async throws {
         func adjust(_ settings: inout Settings) { settings.identity.userIDs = .own }
@@ -269,6 +368,31 @@ import Testing
                 try await Self.tags(service) == "1 a {channel}"
             }
             #expect(try await Self.relations(service, of: 1) == ["_ZeUTxl ADDED"])
+        }
+    }
+
+    @Test(
+        "An event and a departure that wait in the journal leave no relation, in whatever order they are stored",
+        arguments: [true, false]
+    )
+    func departureInJournal(isDepartureFirst: Bool) async throws {
+        let journal = "\(try TemporaryFolder.make())/journal"
+        func adjust(_ settings: inout Settings) {
+            settings.journal.directory = journal
+            settings.channels.tag = "channel"
+            settings.kakao.appID = 123_456
+        }
+        try await withService(adjust) { service in
+            try await Self.register(service, 1, "a")
+            try await service.database.pool.write("ALTER TABLE events RENAME TO unavailable_events")
+            let event = Self.event(1, .added, at: "2026-01-01T00:00:00Z")
+            if !isDepartureFirst { #expect(await service.kakao.send(event).status == 200) }
+            #expect(await service.kakao.unlink(UnlinkNotice(userID: 1)).status == 200)
+            if isDepartureFirst { #expect(await service.kakao.send(event).status == 200) }
+            try await service.database.pool.write("ALTER TABLE unavailable_events RENAME TO events")
+            try await eventually("both are stored") { try await service.database.count("events") == 2 }
+            #expect(try await service.database.count("channel_relations") == 0)
+            #expect(try await service.database.count("devices WHERE 'channel' = ANY (tags) AND NOT withdrawn") == 0)
         }
     }
 

@@ -6,7 +6,6 @@ import HTTPTypes
 import JSON
 import KakaoAPI
 import KakaoSandbox
-import Postgres
 import Runtime
 import Server
 import ServiceTesting
@@ -15,34 +14,43 @@ import TestSupport
 import Testing
 
 @testable import Channels
+@testable import Postgres
 
 /// Customer files of KakaoTalk channels: their creation, and uploads of any length.
 @Suite(.timeLimit(.minutes(5))) struct CustomerFileTests {
-    private static let creation = "/v1/talkchannel/create/target_user_file"
-    private static let update = "/v1/talkchannel/update/target_users"
-    private static let uploads = "/v1/channels/customer-uploads"
+    static let creation = "/v1/talkchannel/create/target_user_file"
+    static let update = "/v1/talkchannel/update/target_users"
+    static let uploads = "/v1/channels/customer-uploads"
 
-    private static func withChannels(_ body: (TestService) async throws -> Void) async throws {
-        func adjust(_ settings: inout Settings) { settings.channels.intervals = WorkIntervals(lease: .seconds(2)) }
-        try await withService(adjust, body)
+    static func withChannels(
+        _ adjust: (inout Settings) -> Void = { _ in },
+        _ body: (TestService) async throws -> Void
+    ) async throws {
+        try await withService(
+            { settings in
+                settings.channels.intervals = WorkIntervals(lease: .seconds(2))
+                adjust(&settings)
+            },
+            body
+        )
     }
 
-    private static func file(_ name: String, schema: JSONValue = ["구매금액": "number"]) -> JSONValue {
+    static func file(_ name: String, schema: JSONValue = ["구매금액": "number"]) -> JSONValue {
         ["channel_public_id": "_ZeUTxl", "file_name": .string(name), "schema": schema]
     }
 
-    private static func createFile(_ service: TestService, _ name: String = "vip") async throws -> Int64 {
+    static func createFile(_ service: TestService, _ name: String = "vip") async throws -> Int64 {
         let answer = try await service.api.post(creation, json: file(name))
         #expect(answer.status == 200)
         return try #require(answer.json?["file_id"]?.integer)
     }
 
     /// The files as Kakao has them.
-    private static func files(_ service: TestService) async throws -> [JSONValue] {
+    static func files(_ service: TestService) async throws -> [JSONValue] {
         try await service.kakao.browser.get("/sandbox/customer-files").json?["items"]?.array ?? []
     }
 
-    private static func upload(
+    static func upload(
         _ service: TestService,
         _ file: Int64,
         _ lines: String,
@@ -58,7 +66,7 @@ import Testing
         )
     }
 
-    private static func ended(_ service: TestService, _ id: String) async throws -> JSONValue {
+    static func ended(_ service: TestService, _ id: String) async throws -> JSONValue {
         var upload: JSONValue?
         try await eventually("the upload ends") {
             upload = try await service.api.get("\(uploads)/\(id)").json
@@ -92,6 +100,32 @@ import Testing
             service.kakao.sandbox.removeFaults()
             let files = try await Self.files(service)
             #expect(files.map { $0["file_id"]?.integer } == [id])
+        }
+    }
+
+    @Test(
+        "A file of before is not taken for one whose creation has no response, nor is any while Kakao does not list them"
+    )
+    func unknownFile() async throws {
+        try await Self.withChannels { service in
+            _ = try await Self.createFile(service, "vip")
+            var lost = Fault(.dropAfterBody)
+            (lost.path, lost.isCarriedOut) = (Self.creation, true)
+            service.kakao.sandbox.add(lost)
+            let again = try await service.api.post(Self.creation, json: Self.file("vip"))
+            #expect(again.status == 504)
+            #expect(again.problem == "outcome-unknown")
+            for kind in [Fault.Kind.status, .anotherHost] {
+                var unlisted = Fault(kind)
+                // Only the list before the creation: another one could be of any time.
+                (unlisted.path, unlisted.times) = ("/v1/talkchannel/target_user_file", 1)
+                service.kakao.sandbox.add(unlisted)
+                let created = try await service.api.post(Self.creation, json: Self.file(kind.rawValue))
+                #expect(created.status == 504)
+                #expect(created.problem == "outcome-unknown")
+            }
+            service.kakao.endFaults()
+            #expect(try await Self.files(service).count == 3)
         }
     }
 
@@ -138,9 +172,54 @@ import Testing
             let upload = try await Self.upload(service, id, lines)
             #expect(upload.status == 400)
             #expect(upload.json?["lines"] == [2])
-            #expect(upload.json?["detail"]?.string?.contains("field_data") == true)
+            let detail = upload.json?["detail"]?.string ?? ""
+            #expect(detail.contains("2: A user has an unknown member. Allowed: id, field") && !detail.contains("data"))
             #expect(try await Self.files(service).map { $0["calls"] } == [0])
             #expect(try await service.database.count("customer_uploads") == 0)
+        }
+    }
+
+    @Test("kakao.customer_files_key chooses the key of all calls about customer files", arguments: [true, false])
+    func key(isAdminKey: Bool) async throws {
+        func adjust(_ settings: inout Settings) {
+            settings.kakao.restAPIKey = "not-the-key-of-the-app"
+            settings.kakao.customerFilesKey = isAdminKey ? .admin : .restAPI
+        }
+        try await Self.withChannels(adjust) { service in
+            let created = try await service.api.post(Self.creation, json: Self.file("vip"))
+            #expect((created.status == 200) == isAdminKey)
+            let list = try await service.api.get("/v1/talkchannel/target_user_file", ["channel_public_id": "_ZeUTxl"])
+            #expect((list.status == 200) == isAdminKey)
+            let upload = try await Self.upload(service, created.json?["file_id"]?.integer ?? 1, "1")
+            let path = "\(Self.uploads)/\(try #require(upload.json?["id"]?.string))"
+            try await eventually("Kakao has answered") {
+                let upload = try await service.api.get(path).json
+                return isAdminKey ? upload?["state"] == "done" : upload?["reason"] != .null
+            }
+        }
+    }
+
+    @Test("The users to delete are texts or objects, as the caller or kakao.customer_references says")
+    func references() async throws {
+        func adjust(_ settings: inout Settings) { settings.kakao.customerReferences = .objects }
+        try await Self.withChannels(adjust) { service in
+            let id = try await Self.createFile(service)
+            let upload = try await Self.upload(service, id, "1\n2\n3")
+            _ = try await Self.ended(service, try #require(upload.json?["id"]?.string))
+            for users: JSONValue in [["1"], [["id": "2"]]] {
+                let answer = try await service.api.post(
+                    "/v1/talkchannel/delete/target_users",
+                    json: [
+                        "file_id": .integer(id), "channel_public_id": "_ZeUTxl", "user_type": "app",
+                        "user_ids": users,
+                    ]
+                )
+                #expect(answer.status == 200)
+                #expect(answer.json?["success_count"] == 1)
+            }
+            let deletion = try await Self.upload(service, id, "3", action: "delete")
+            _ = try await Self.ended(service, try #require(deletion.json?["id"]?.string))
+            #expect(try await Self.files(service)[0]["users"] == [:])
         }
     }
 
@@ -173,22 +252,113 @@ import Testing
         }
     }
 
-    @Test("While Kakao fails, refuses the key or something else responds, an upload waits; it goes on by itself")
-    func outage() async throws {
+    @Test("Parts have up to 2,000 users and half a megabyte, so that Kakao accepts them and they can be read again")
+    func partSizes() async throws {
+        try await Self.withChannels { service in
+            var fields = JSONObject()
+            for number in 0..<30 {
+                fields["field-\(number)"] = .string(String(repeating: "가", count: 200))
+            }
+            // Kakao drops the fields that the file does not have.
+            let file = Self.file("long", schema: ["field-0": "string"])
+            let created = try await service.api.post(Self.creation, json: file)
+            let lines = (1...60).map { #"{"id":\#($0),"field":\#(JSONValue.object(fields))}"# }
+            let upload = try await Self.upload(
+                service,
+                try #require(created.json?["file_id"]?.integer),
+                lines.joined(separator: "\n")
+            )
+            #expect(upload.status == 202)
+            let ended = try await Self.ended(service, try #require(upload.json?["id"]?.string))
+            #expect(ended["users"]?["accepted"] == 60)
+            let stored = try await Self.files(service)[0]
+            #expect(stored["calls"] == 3)
+            #expect(stored["users"]?["app 60"]?["field-0"] == fields["field-0"])
+        }
+    }
+
+    @Test("A number with an exponent, or with more than 40 characters, is no value of a field")
+    func numbers() async throws {
+        try await Self.withChannels { service in
+            let numbers = ["1e100000", "1E5", String(repeating: "1", count: 41)]
+            let lines = numbers.map { #"{"id":"1","field":{"a":\#($0)}}"# } + [#"{"id":"1","field":{"a":-1.5}}"#]
+            let answer = try await Self.upload(service, 1, lines.joined(separator: "\n"))
+            #expect(answer.status == 400)
+            #expect(answer.json?["lines"] == [1, 2, 3])
+        }
+    }
+
+    @Test("A part that cannot be read ends its upload")
+    func unreadable() async throws {
         try await Self.withChannels { service in
             let id = try await Self.createFile(service)
-            var fault = Fault(.status)
-            (fault.path, fault.status, fault.code) = (Self.update, 500, -1)
-            service.kakao.sandbox.add(fault)
-            let created = try await Self.upload(service, id, #"{"id":1}"#)
-            let path = "\(Self.uploads)/\(try #require(created.json?["id"]?.string))"
-            try await eventually("the first attempt fails") {
-                try await service.api.get(path).json?["reason"] != .null
-            }
-            #expect(try await service.api.get(path).json?["state"] == "sending")
-            service.kakao.sandbox.removeFaults()
-            try await eventually("the upload is done") { try await service.api.get(path).json?["state"] == "done" }
-            #expect(try await service.api.get(path).json?["reason"] == .null)
+            let hold = service.kakao.fail("*", .status, status: 500, code: -1) { $0.path = Self.update }
+            let created = try await Self.upload(service, id, "1")
+            try await service.database.pool.write(
+                "UPDATE customer_upload_users SET users = jsonb_build_array(jsonb_build_object('id', repeat('1', 27)))"
+            )
+            service.kakao.sandbox.removeFault(hold)
+            let ended = try await Self.ended(service, try #require(created.json?["id"]?.string))
+            #expect(ended["state"] == "failed")
+            #expect(ended["reason"] == "Part 1 cannot be read.")
+        }
+    }
+
+    @Test("An upload that Kakao has not accepted within 14 days has failed, and its users are deleted here")
+    func expired() async throws {
+        try await Self.withChannels { service in
+            service.kakao.fail("*", .status, status: 500, code: -1) { $0.path = Self.update }
+            let old = try await Self.upload(service, 1, "1")
+            let new = try await Self.upload(service, 1, "2")
+            try await service.database.pool.write(
+                "UPDATE customer_uploads SET created_at = now() - interval '14 days' WHERE id = $1::text::uuid",
+                [.text(old.json?["id"]?.string)]
+            )
+            let expiry = ExpireCustomerUploads(days: 14, limit: 10)
+            #expect(try await service.database.pool.write(expiry) == 1)
+            let ended = try await Self.ended(service, try #require(old.json?["id"]?.string))
+            #expect(ended["state"] == "failed")
+            #expect(ended["reason"] == "Not accepted by Kakao within 14 days.")
+            let left = try await service.database.text(
+                "SELECT string_agg(upload_id::text, ' ') FROM customer_upload_users"
+            )
+            #expect(left == new.json?["id"]?.string)
+        }
+    }
+
+    @Test("The erasure of a user reads only the parts with that user")
+    func erasureIsIndexed() async throws {
+        try await TestDatabase.with { database in
+            try await database.pool.write(
+                """
+                INSERT INTO customer_upload_parts (upload_id, number)
+                SELECT '01926f3e-0000-7000-8000-000000000000', number
+                FROM generate_series(1, 2000) AS number
+                """
+            )
+            try await database.pool.write(
+                """
+                INSERT INTO customer_upload_users (upload_id, number, users, user_count, user_ids)
+                SELECT upload_id, number, jsonb_agg(jsonb_build_object('id', (number * 100 + user_id)::text)), 100,
+                    array_agg(number * 100 + user_id)
+                FROM customer_upload_parts
+                CROSS JOIN generate_series(1, 100) AS user_id
+                GROUP BY upload_id, number
+                """
+            )
+            try await database.pool.write("ANALYZE customer_upload_users")
+            let rows = try await database.rowsRead(
+                by: EraseUserFromUploads.sql.text,
+                types: "bigint",
+                values: "77777"
+            )
+            // One part, and its 100 users.
+            #expect(rows < 300)
+            #expect(try await database.pool.write(EraseUserFromUploads(userID: 77777)) == 1)
+            #expect(try await database.count("customer_upload_users WHERE 77777 = ANY (user_ids)") == 0)
+            let users = "customer_upload_users CROSS JOIN jsonb_array_elements(users) AS customer"
+            #expect(try await database.count(users) == 199_999)
+            #expect(try await database.count("\(users) WHERE customer ->> 'id' = '77777'") == 0)
         }
     }
 
@@ -253,6 +423,9 @@ import Testing
     func reclaimed() async throws {
         try await Self.withChannels { service in
             let id = try await Self.createFile(service)
+            // The server has begun to send uploads.
+            let first = try await Self.upload(service, id, "2")
+            _ = try await Self.ended(service, try #require(first.json?["id"]?.string))
             // As a server leaves it that was killed after its request.
             let upload = CustomerUpload(
                 id: .v7(),
@@ -264,8 +437,11 @@ import Testing
                 createdAt: .now
             )
             let store = CustomerUploadStore(pool: service.database.pool)
-            _ = try await store.create(upload, recording: nil) { add in
-                try await add([Customer(id: "1", field: ["구매금액": 1])])
+            _ = try await store.create(upload, recording: nil) { writer in
+                var rows = CustomerRows(of: upload)
+                try rows.append([Customer(id: "1", field: ["구매금액": 1])])
+                try rows.end()
+                try await writer.write(rows.drain())
             }
             try await service.database.pool.write(
                 "UPDATE customer_upload_parts SET lease = gen_random_uuid(), due_at = NULL, claims = 1"

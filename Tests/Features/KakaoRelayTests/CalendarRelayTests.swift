@@ -1,4 +1,5 @@
 import Endpoints
+import Glibc
 import HTTPClient
 import HTTPTypes
 import JSON
@@ -22,6 +23,7 @@ import Testing
     private static let publish = "/v2/api/calendar/public/create/event"
     private static let createTask = "/v1/api/calendar/create/task"
     private static let createCalendar = "/v2/api/calendar/create/calendar"
+    private static let october: Form = ["from": "2022-10-01T00:00:00Z", "to": "2022-11-01T00:00:00Z"]
     private static let target: Form = ["target_id_type": "user_id", "target_id": "7"]
     private static let scopes: JSONValue = ["talk_calendar", "talk_calendar_task"]
 
@@ -43,7 +45,7 @@ import Testing
         return json?[list == "public" ? "events" : list]?.array?.count
     }
 
-    /// The calls that make something: the list of the sandbox that grows, the path, the form, and whether an operator makes it.
+    /// The calls that create something: the list of the sandbox that grows, the path, the form, and whether an operator makes the call.
     private static let creations: [(list: String, path: String, form: Form, isOperators: Bool)] = [
         ("events", create, ["event": event], false),
         ("public", publish, ["channel_public_id": "_ZeUTxl", "event": event], true),
@@ -53,7 +55,7 @@ import Testing
 
     // MARK: Use
 
-    @Test("An app makes a calendar, an event and a task, reads them, changes and deletes them")
+    @Test("An app creates a calendar, an event and a task, reads them, changes and deletes them")
     func use() async throws {
         try await Self.withCalendar { service, app in
             let calendar = try await app.post(Self.createCalendar, form: ["name": "Cakes", "color": "RED"])
@@ -76,8 +78,7 @@ import Testing
                 form: ["event_id": eventID, "event": #"{"title":"Cakes"}"#]
             )
             #expect(changed.json == ["event_id": .string(eventID)])
-            let period: Form = ["from": "2022-10-01T00:00:00Z", "to": "2022-11-01T00:00:00Z"]
-            let listed = try await app.get("/v2/api/calendar/events", period)
+            let listed = try await app.get("/v2/api/calendar/events", Self.october)
             #expect(listed.json?["events"]?.array?.map { $0["title"] } == ["Cakes"])
             #expect(try await app.delete("/v2/api/calendar/delete/event?event_id=\(eventID)").status == 200)
             let gone = try await app.get("/v2/api/calendar/event", ["event_id": eventID])
@@ -97,14 +98,15 @@ import Testing
     func series() async throws {
         try await Self.withCalendar { _, app in
             let series = Self.event.replacing(#""title""#, with: #""rrule":"FREQ=DAILY;COUNT=3","title""#)
-            let made = try await app.post(Self.create, form: ["event": series])
-            let id = try #require(made.json?["event_id"]?.string)
+            #expect(try await app.post(Self.create, form: ["event": series]).status == 200)
+            let listed = try await app.get("/v2/api/calendar/events", Self.october)
+            let id = try #require(listed.json?["events"]?[0]?["id"]?.string)
             let changed = try await app.post(
                 "/v2/api/calendar/update/event/host",
                 form: ["event_id": id, "recur_update_type": "ALL", "event": #"{"title":"Cakes"}"#]
             )
             #expect(changed.status == 200)
-            #expect(changed.body.isEmpty)
+            #expect(changed.body.isEmpty && changed.headerFields[.contentType] == nil)
             let deleted = try await app.delete("/v2/api/calendar/delete/event?event_id=\(id)&recur_update_type=ALL")
             #expect(deleted.status == 200)
             #expect(deleted.body.isEmpty)
@@ -130,6 +132,35 @@ import Testing
             for (scope, status) in [(Scope.talk, 200), (.sharing, 403), (.accounts, 403)] {
                 let caller = service.api.with("Bearer \(try await service.operatorKey(scope))")
                 #expect(try await caller.get("/v2/api/calendar/public/event", ["event_id": id]).status == status)
+            }
+        }
+    }
+
+    @Test("The address of the next page leads here, with the user whom an operator named")
+    func pages() async throws {
+        let url = "https://push.example.com"
+        func adjust(_ settings: inout Settings) { settings.publicURL = .given(url) }
+        try await withAccounts(adjust) { service in
+            #expect(try await service.logIn(7).status == 200)
+            try service.kakao.sandbox.setUser(7, ["scopes": Self.scopes])
+            let token = try #require(service.kakao.sandbox.accessToken(of: 7))
+            let app = service.api.with("Bearer \(token)")
+            for _ in 0..<3 { #expect(try await app.post(Self.create, form: ["event": Self.event]).status == 200) }
+            let path = "/v2/api/calendar/events"
+            let period = Self.october.map { "\($0.key)=\($0.value)" }.joined(separator: "&")
+            let target = Self.target.map { "\($0.key)=\($0.value)" }.joined(separator: "&")
+            for (caller, user) in [(app, ""), (service.api, "&\(target)")] {
+                let query = "?calendar_id=primary&\(period)&limit=2\(user)"
+                let first = try await caller.get(path + query)
+                #expect(first.json?["has_next"] == true)
+                let address = try #require(first.json?["after_url"]?.string)
+                #expect(address.hasPrefix("\(url)\(path)?calendar_id=primary&next_page_token="))
+                #expect(address.hasSuffix(user) && address.contains("target_id") == !user.isEmpty)
+                let second = try await caller.get(String(address.dropFirst(url.count)))
+                #expect(second.json?["has_next"] == false && second.json?["after_url"] == nil)
+                let pages = [first, second].map { $0.json?["events"]?.array ?? [] }
+                #expect(pages.map(\.count) == [2, 1])
+                #expect(Set(pages.joined().map { $0["id"]?.string ?? "" }).count == 3)
             }
         }
     }
@@ -162,6 +193,9 @@ import Testing
             }
             let long: Form = ["from": "2022-10-01T00:00:00Z", "to": "2022-12-01T00:00:00Z"]
             #expect(try await app.get("/v2/api/calendar/events", long).field == "to")
+            for period in [long, ["from": "2022-10-01T00:00:00Z"]] as [Form] {
+                #expect(try await service.api.get("/v2/api/calendar/holidays", period).field == "to")
+            }
             #expect(service.kakao.sandbox.stats.requests.keys.filter { $0.contains("/calendar/") }.isEmpty)
         }
     }
@@ -205,8 +239,112 @@ import Testing
         }
     }
 
-    @Test("After a lost answer, a change that may be repeated is 503 with Retry-After; its repetition succeeds")
+    @Test(
+        "After a lost answer, a change that must not be repeated is 504 outcome-unknown, and the server has sent it once"
+    )
     func lostChange() async throws {
+        try await Self.withCalendar { service, app in
+            // Kakao carries the calls out in this order, so that each of them would have succeeded.
+            try await service.allowAllCalls(of: 7)
+            let names = [
+                "calendar_event_update", "calendar_event_update_guest", "calendar_event_delete", "calendar_delete",
+                "calendar_task_delete", "calendar_public_event_follow", "calendar_subscribe", "calendar_unsubscribe",
+                "calendar_public_event_update", "calendar_public_event_delete",
+            ]
+            let fixtures = try KakaoFixture.relayed()
+            for name in names {
+                let fixture = try #require(fixtures.first { $0.name == name })
+                service.kakao.fail(fixture.path, .dropAfterBody) {
+                    $0.path = fixture.path
+                    $0.isCarriedOut = true
+                }
+                let answer = try await fixture.send(by: fixture.isOfUser ? app : service.api)
+                #expect(answer.status == 504, "\(name): \(answer.text)")
+                #expect(answer.problem == "outcome-unknown")
+                #expect(service.kakao.sandbox.stats.requests[fixture.path] == 1)
+                service.kakao.endFaults()
+            }
+            let user = try await service.kakao.browser.get("/sandbox/users/7/calendar").json
+            for list in ["calendars", "events", "tasks"] { #expect(user?[list] == [], "\(list)") }
+            #expect(try await Self.stored("public", service) == 0)
+            // Repeated by the caller, a deletion that was carried out is Kakao's error.
+            let deletion = try #require(fixtures.first { $0.name == "calendar_event_delete" })
+            #expect(try await deletion.send(by: app).json?["code"] == -520)
+        }
+    }
+
+    @Test("A creation that is repeated after 504 is carried out twice, or Kakao refuses the second")
+    func repeated() async throws {
+        try await Self.withCalendar { service, app in
+            for (list, path, form, isOperators) in Self.creations {
+                let caller = isOperators ? service.api : app
+                service.kakao.fail(path, .dropAfterBody) {
+                    $0.path = path
+                    $0.isCarriedOut = true
+                }
+                #expect(try await caller.post(path, form: form).status == 504)
+                service.kakao.endFaults()
+                let answer = try await caller.post(path, form: form)
+                // The names of calendars are unique.
+                let isRefused = list == "calendars"
+                #expect(answer.status == (isRefused ? 400 : 200), "\(path): \(answer.text)")
+                #expect(try await Self.stored(list, service) == (isRefused ? 1 : 2), "\(path)")
+            }
+        }
+    }
+
+    @Test("In an outage, a creation is 504 if Kakao may have got it, and 503 if not; Kakao's own code comes back")
+    func outage() async throws {
+        try await Self.withCalendar { service, app in
+            for (list, path, form, isOperators) in Self.creations {
+                for (kind, status, code, expected, problem) in [
+                    (.down, nil, nil, 504, "outcome-unknown"), (.status, 502, nil, 504, "outcome-unknown"),
+                    (.status, 503, nil, 503, "kakao-unavailable"), (.status, 503, -9798, 503, "kakao-unavailable"),
+                ] as [(Fault.Kind, Int?, Int?, Int, String)] {
+                    service.kakao.fail(path, kind, status: status, code: code) { $0.path = path }
+                    let answer = try await (isOperators ? service.api : app).post(path, form: form)
+                    #expect(answer.status == expected, "\(path): \(answer.text)")
+                    #expect(answer.problem == problem)
+                    #expect((answer.headerFields[.retryAfter] != nil) == (expected == 503))
+                    if let code { #expect(answer.json?["code"]?.integer == Int64(code)) }
+                    service.kakao.endFaults()
+                }
+                #expect(service.kakao.sandbox.stats.requests[path] == 4)
+                #expect(try await Self.stored(list, service) == 0)
+            }
+        }
+    }
+
+    @Test("A server that is killed before Kakao's answer leaves an audit record, and the next one sends nothing again")
+    func killed() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let environment = RunningProgram.environment(database, kakao)
+            let requests = { kakao.sandbox.stats.requests[Self.publish] }
+            try await RunningProgram.with(environment: environment) { process, api in
+                kakao.fail(Self.publish, .latency) {
+                    $0.path = Self.publish
+                    $0.milliseconds = 600_000
+                }
+                let form: Form = ["channel_public_id": "_ZeUTxl", "event": Self.event]
+                async let answer = try? api.post(Self.publish, form: form)
+                try await eventually("Kakao has the request") { requests() == 1 }
+                process.send(SIGKILL)
+                _ = await process.ended()
+                #expect(await answer == nil)
+            }
+            kakao.endFaults()
+            try await RunningProgram.with(environment: environment) { _, api in
+                let audit = try await api.get("/v1/audit", ["operation": "calendarPublicEventCreate"])
+                #expect(audit.json?["items"]?.array?.count == 1)
+                let listed = try await api.get("/v2/api/calendar/public/events", Self.october)
+                #expect(listed.json?["events"]?.array?.count == 1)
+                #expect(requests() == 1)
+            }
+        }
+    }
+
+    @Test("After a lost answer, a change that may be repeated is 503 with Retry-After; its repetition succeeds")
+    func lostUpdate() async throws {
         try await Self.withCalendar { service, app in
             let made = try await app.post(Self.createCalendar, form: ["name": "Cakes"])
             let id = try #require(made.json?["calendar_id"]?.string)
@@ -248,21 +386,29 @@ import Testing
         }
     }
 
-    @Test("An empty answer is Kakao's for a change, and none for a creation")
+    @Test("An answer without an id is none for a creation, whoever gives it; for a change, Kakao's may be empty")
     func empty() async throws {
         try await Self.withCalendar { service, app in
-            for (path, form, status) in [
-                ("/v2/api/calendar/update/event/host", ["event_id": "a", "event": "{}"], 200),
-                (Self.create, ["event": Self.event], 504),
-            ] as [(String, Form, Int)] {
-                service.kakao.fail(path, .anotherHost, status: 200) {
-                    $0.path = path
-                    $0.page.body = ""
-                    $0.page.contentType = "application/json"
+            let change: Form = ["event_id": "a", "event": "{}"]
+            var cases = [(path: "/v2/api/calendar/update/event/host", form: change, isOperators: false, status: 200)]
+            cases += Self.creations.map { ($0.path, $0.form, $0.isOperators, 504) }
+            cases += [
+                ("/v2/api/calendar/public/follow", ["event_id": "a"], false, 504),
+                ("/v2/api/calendar/public/update/event", change, true, 504),
+            ]
+            for (path, form, isOperators, status) in cases {
+                for body in ["", "{}", "[]", #"{"status":"ok"}"#] {
+                    service.kakao.fail(path, .anotherHost, status: 200) {
+                        $0.path = path
+                        $0.page.body = body
+                        $0.page.contentType = "application/json"
+                    }
+                    let answer = try await (isOperators ? service.api : app).post(path, form: form)
+                    let expected = body == "[]" ? 504 : status
+                    #expect(answer.status == expected, "\(path): \(body)")
+                    #expect(answer.problem == (expected == 504 ? "outcome-unknown" : nil))
+                    service.kakao.endFaults()
                 }
-                let answer = try await app.post(path, form: form)
-                #expect(answer.status == status, "\(path)")
-                service.kakao.endFaults()
             }
         }
     }

@@ -245,4 +245,32 @@ import Testing
             }
         }
     }
+
+    @Test(
+        "The channels of several users are relayed, in both forms of the ids, and the lookup is recorded for each user"
+    )
+    func channelsOfUsers() async throws {
+        try await withService { service in
+            try service.kakao.sandbox.setUser(8, ["channels": ["_ZeUTxl": "BLOCKED"]])
+            try service.kakao.sandbox.setUser(9, ["talk_user": false])
+            let path = "/v2/api/talk/channels/multi"
+            for ids in ["7,8,9", "[7,8,9]"] {
+                let answer = try await service.api.get(path, ["target_id_type": "user_id", "target_ids": ids])
+                #expect(answer.status == 200)
+                // The one who does not use KakaoTalk is left out.
+                #expect(answer.json?.array?.map { $0["user_id"] } == [7, 8])
+                let relations = answer.json?[1]?["channels"]?.array?.map { $0["relation"] }
+                #expect(relations?.contains("BLOCKED") == true)
+            }
+            for count in [200, 201] {
+                let ids = (1...count).map { String(1000 + $0) }.joined(separator: ",")
+                let answer = try await service.api.get(path, ["target_id_type": "user_id", "target_ids": ids])
+                #expect(answer.status == (count == 200 ? 200 : 400))
+            }
+            try await eventually("the lookups are recorded") {
+                try await service.database.count("audit_records WHERE operation = 'talkChannelsMulti'") >= 206
+            }
+            #expect(try await service.database.count("audit_records WHERE user_id IN (7, 8, 9)") == 6)
+        }
+    }
 }

@@ -166,10 +166,10 @@ private struct StoredPush {
             try await pool.write(HaltPush(claim: claim, reason: "a test"))
         case .expireProposal: try await pool.write(ExpireProposals())
         case .approve: try await pool.write(ApprovePush(id: id, key: .setting))
-        case .reject: try await pool.write(RejectPush(id: id, key: .setting, reason: nil))
+        case .reject: try await pool.write(RejectPush(id: id, key: .setting, reason: nil, hours: PushSettings().hours))
         case .pause: try await pool.write(PausePush(id: id, operator: nil))
         case .resume: try await pool.write(ResumePush(id: id))
-        case .cancel: try await pool.write(CancelPush(id: id, operator: nil))
+        case .cancel: try await pool.write(CancelPush(id: id, operator: nil, hours: PushSettings().hours))
         case .retry: try await pool.write(RetryPush(id: id, includesUncertain: false))
         }
     }

@@ -4,6 +4,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Locking
 import Postgres
 import Runtime
 import Server
@@ -12,6 +13,7 @@ import TestSupport
 import Testing
 
 @testable import Endpoints
+@testable import Identity
 @testable import Pushes
 @testable import Settings
 
@@ -65,6 +67,21 @@ import Testing
             "unsent": ["canceled": .integer(canceled), "expired": .integer(expired), "night": .integer(night)],
             "complete": .bool(isComplete), "path": .string("\(push)/users"),
         ]
+    }
+
+    /// Waits until no request of a push that was canceled or has expired is in flight, and lets the time pass in which a claim may still be
+    /// stored.
+    private static func settle(_ push: String, _ database: TestDatabase) async throws {
+        try await eventually("nothing is in flight") {
+            try await database.count("\(claimedBatches) WHERE state = 'sending'") == 0
+        }
+        try await database.pool.write(
+            """
+            UPDATE pushes
+            SET finished_at = finished_at - interval '10 s', expires_at = expires_at - interval '10 s'
+            WHERE id = '\(id(push))'
+            """
+        )
     }
 
     private static func store(_ users: some Sequence<Int64>, as name: String, _ api: TestClient) async throws {
@@ -305,7 +322,9 @@ import Testing
         return (push, hold)
     }
 
-    @Test("The users of a canceled push who were not sent to are exported once it has ended: not those in flight then")
+    @Test(
+        "The users of a canceled push who were not sent to are exported once nothing is in flight: not those in flight at its end"
+    )
     func canceled() async throws {
         try await withService {
             $0.kakao.maximumConcurrentRequests = 1
@@ -316,10 +335,14 @@ import Testing
             #expect(early.status == 409 && early.problem == "wrong-state")
             #expect(try await api.control(push, "cancel") == 200)
             #expect(try await Self.unreached(push, api) == Self.counts(push, canceled: 12_400))
-            service.kakao.release(hold)
-            try await eventually("nothing is in flight") {
-                try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
+            for state in ["unsent", "failed", "uncertain"] {
+                let answer = try await api.get("\(push)/users?state=\(state)&reason=Test")
+                #expect(answer.status == 409 && answer.problem == "wrong-state", "\(state)")
+                #expect(answer.headerFields[.retryAfter] == "10")
             }
+            #expect(try await Self.lines(push, "skipped", api) == [])
+            service.kakao.release(hold)
+            try await Self.settle(push, service.database)
             let reached = (1...12_500).map { Int64($0) }.filter {
                 service.kakao.sandbox.timesReached($0, marker: "m") == 1
             }
@@ -334,7 +357,7 @@ import Testing
     }
 
     @Test(
-        "Of the batches of a canceled push, those are exported that wait and were certainly not carried out, and those of no claim"
+        "Of a canceled push, batches that wait are unsent if they were certainly not carried out, as those of no claim; otherwise uncertain"
     )
     func unsentBatches() async throws {
         try await TestDatabase.with { database in
@@ -344,29 +367,41 @@ import Testing
                 """
                 WITH push AS (
                     INSERT INTO pushes (id, state, audience, message, message_version, prepared_at, users, next_number, finished_at)
-                    VALUES ($1, 'canceled', '{}', '{}', 'v1', now(), 17, 12, now())
+                    VALUES ($1, 'canceled', '{}', '{}', 'v1', now(), 17, 12, now() + interval '1 hour')
                 ),
                 part AS (
                     INSERT INTO push_parts (push_id, number, batch_users, batches, claimed, ids, id_bytes)
                     VALUES ($1, 1, 2, 6, 5, '\\x0102030405060708090a0b0c', 1), ($1, 9, 2, 3, 0, '\\x0100010101020103ffff', 2)
                 )
                 INSERT INTO push_batches (push_id, number, user_ids, users, state, origin, may_repeat)
-                VALUES ($1, 1, NULL, 2, 'waiting', NULL, false), ($1, 2, '{3}', 1, 'failed', 2, false), ($1, 7, '{4}', 1, 'waiting', 2, false),
+                VALUES ($1, 1, NULL, 2, 'waiting', NULL, false), ($1, 2, '{3}', 1, 'waiting', 2, true), ($1, 7, '{4}', 1, 'waiting', 2, false),
                     ($1, 3, NULL, 2, 'waiting', NULL, true), ($1, 4, NULL, 2, 'uncertain', NULL, false), ($1, 5, NULL, 2, 'waiting', NULL, false)
                 """,
                 [.uuid(id)]
             )
-            let store = ExportedUserStore(pool: database.pool)
+            let store = ExportedUserStore(pool: database.pool, hasKakaoUserIDs: true)
             let push = try #require(try await store.find(id))
             #expect(push.unsentCause == .canceled && push.hasSkipped && !push.isRemoved)
-            var (users, last): ([Int64], ExportedUserStore.Users?) = ([], nil)
-            while true {
-                let page = try await store.users(.unsent, of: id, [.canceled], unsentCause: .canceled, after: last)
-                guard let end = page.last else { break }
-                users += page.flatMap(\.ids)
-                last = end
+            // A claim that began before the end may still be stored.
+            #expect(!push.isSettled)
+            try await database.pool.write("UPDATE pushes SET finished_at = now() - interval '11 s'")
+            #expect(try await store.find(id)?.isSettled == true)
+            func users(_ exported: ExportedUsers) async throws -> [Int64] {
+                var (users, last): ([Int64], ExportedUserStore.Users?) = ([], nil)
+                while true {
+                    let page = try await store.users(exported, of: push, [.canceled], after: last)
+                    guard let end = page.last else { return users }
+                    users += page.flatMap(\.ids)
+                    last = end
+                }
             }
-            #expect(users == [1, 2, 4, 9, 10, 11, 12, 256, 257, 258, 259, 65_535])
+            #expect(try await users(.unsent) == [1, 2, 4, 9, 10, 11, 12, 256, 257, 258, 259, 65_535])
+            #expect(try await users(.uncertain) == [7, 8, 3, 5, 6])
+            // A push that goes on sends them again.
+            try await database.pool.write("UPDATE pushes SET state = 'sending', finished_at = NULL")
+            let sending = try #require(try await store.find(id))
+            #expect(sending.unsentCause == nil)
+            #expect(try await store.users(.uncertain, of: sending, [], after: nil).flatMap(\.ids) == [7, 8])
         }
     }
 
@@ -403,9 +438,7 @@ import Testing
                 try await service.database.pool.write("UPDATE pushes SET expires_at = now()")
             }
             try await api.waitFor("expired", push)
-            try await eventually("nothing is in flight") {
-                try await service.database.count("push_claims WHERE lease IS NOT NULL") == 0
-            }
+            try await Self.settle(push, service.database)
             let sent = Int(try await api.users(push)?["sent"]?.integer ?? 0)
             let users = Int64(sent + 1)...300
             let isNight = kind == "advertising by night"
@@ -417,6 +450,92 @@ import Testing
                     == Self.counts(push, expired: isNight ? 0 : users.count, night: isNight ? users.count : 0)
             )
         }
+    }
+
+    @Test("Of advertising that is canceled by night, the users who were not sent to are exported only by name")
+    func canceledByNight() async throws {
+        var hours = AdvertisingHours()
+        (hours.begins, hours.ends) = (0, 86_400)
+        try await withService { [hours] in
+            $0.pushes.advertisingHours = hours
+        } _: { service in
+            let api = service.api
+            try await service.database.addPhones(1...300)
+            let message: JSONValue = [
+                "for_gcm": ["notification": ["body": "(광고) Sale"], "custom_field": ["marker": "m"]]
+            ]
+            let push = try await api.create(
+                ["everyone": true],
+                message,
+                ["users_per_second": 1, "kind": "advertising"]
+            )
+            try await eventually("some users are sent to, and the push is prepared") {
+                let users = try await api.users(push)
+                return users?["total"] == 300 && users?["sent"]?.integer ?? 0 > 0
+            }
+            var settings = service.settings
+            settings.pushes.advertisingHours = try await Self.nightHours(service.database)
+            await service.server.reload(settings)
+            #expect(try await api.control(push, "cancel") == 200)
+            try await Self.settle(push, service.database)
+            let sent = Int(try await api.users(push)?["sent"]?.integer ?? 0)
+            #expect(try await Self.lines(push, "unsent", api) == [])
+            #expect(try await Self.lines(push, "unsent", cause: "canceled,expired", api) == [])
+            let users = Int64(sent + 1)...300
+            #expect(try await Self.lines(push, "unsent", cause: "night", api) == Self.lines(users, "night"))
+            #expect(try await Self.unreached(push, api) == Self.counts(push, night: users.count))
+        }
+    }
+
+    @Test("Only advertising ends by night, whether it is canceled or rejected, and not that to testers")
+    func endsByNight() async throws {
+        try await TestDatabase.with { database in
+            let hours = [
+                (AdvertisingHours(), try await Self.nightHours(database), true),
+                (try await Self.nightHours(database, isNight: false), AdvertisingHours(), false),
+            ].map { first, second, isNight in ((isNight ? second : first).parameter(in: "Asia/Seoul"), isNight) }
+            for (hours, isNight) in hours {
+                for (kind, toTesters) in [
+                    (nil, false), ("informational", false), ("advertising", true), ("advertising", false),
+                ] {
+                    let ids = [UUID.v7(), UUID.v7()]
+                    for id in ids {
+                        try await database.pool.write(
+                            """
+                            INSERT INTO pushes (id, state, kind, to_testers, audience, message, message_version, prepared_at, users, allowed_users,
+                                created_by_key)
+                            VALUES ($1, 'halted', $2, $3, '{}', '{}', 'v1', now(), 2, 1, gen_random_uuid())
+                            """,
+                            [.uuid(id), .text(kind), .bool(toTesters)]
+                        )
+                    }
+                    #expect(try await database.pool.write(CancelPush(id: ids[0], operator: nil, hours: hours)) == 1)
+                    let key = KeyIdentity.setting
+                    #expect(
+                        try await database.pool.write(RejectPush(id: ids[1], key: key, reason: nil, hours: hours)) == 1
+                    )
+                    for id in ids {
+                        let row = try await database.pool.read(
+                            "SELECT ended_at_night FROM pushes WHERE id = $1",
+                            [.uuid(id)]
+                        )
+                        let ended = try #require(row.first).decode(Bool.self)
+                        #expect(ended == (isNight && kind == "advertising" && !toTesters), "\(kind ?? "none")")
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hours in Korea that begin in two hours, or that began two hours ago, and last four.
+    private static func nightHours(_ database: TestDatabase, isNight: Bool = true) async throws -> AdvertisingHours {
+        let now = try await database.integer(
+            "SELECT extract(epoch FROM (now() AT TIME ZONE 'Asia/Seoul')::time)::bigint"
+        )
+        var hours = AdvertisingHours()
+        let begins = Int(now) + (isNight ? 7200 : 79_200)
+        (hours.begins, hours.ends) = (begins % 86_400, (begins + 14_400) % 86_400)
+        return hours
     }
 
     /// Hours that begin in three seconds and last half a day, by the database's clock, and a moment before them.
@@ -437,8 +556,168 @@ import Testing
             let push = try await service.api.create(["everyone": true], gcm(), ["send_at": time(in: 3600)])
             #expect(try await Self.lines(push, "skipped", service.api) == [])
             #expect(try await service.api.control(push, "cancel") == 200)
+            try await Self.settle(push, service.database)
             #expect(try await Self.lines(push, "unsent", service.api) == [])
             #expect(try await Self.unreached(push, service.api) == Self.counts(push, isComplete: false))
+        }
+    }
+
+    @Test(
+        "If a server is killed while requests of a canceled push are in flight, their users are uncertain after the takeover, the others unsent"
+    )
+    func takeover() async throws {
+        // This test takes no slot for servers, because it mostly waits.
+        try await TestDatabase.with { database in
+            try await TestKakao.with { kakao in
+                try await database.addPhones(1...1500)
+                let hold = kakao.hold("send")
+                var environment = RunningProgram.environment(database, kakao)
+                environment["KAKAO_MAX_CONCURRENT_REQUESTS"] = "2"
+                let process = try await RunningProgram.start(environment: environment)
+                let first = TestClient(url: try await process.url())
+                let push = try await first.create()
+                try await eventually("two requests are in flight, and the push is prepared") {
+                    try await database.count("pushes WHERE prepared_at IS NOT NULL") == 1
+                        && kakao.sandbox.reached(marker: "m").users == 200
+                }
+                #expect(try await first.control(push, "cancel") == 200)
+                let early = try await first.get("\(push)/users?state=unsent&reason=Test")
+                #expect(early.status == 409 && early.problem == "wrong-state")
+                process.send(SIGKILL)
+                #expect(await process.ended() == .signaled(SIGKILL))
+                kakao.release(hold)
+                try await database.endLeases()
+                try await RunningServer.with(Settings.test(database.url, kakao: kakao.sandbox.url)) { api in
+                    try await Self.settle(push, database)
+                    // The killed server may have claimed more batches than it had sent.
+                    let uncertain = try await Self.lines(push, "uncertain", api)
+                    let unsent = try await Self.lines(push, "unsent", api)
+                    #expect(uncertain.allSatisfy { $0.contains(",no_answer,") && $0.hasSuffix(",true") })
+                    func users(_ lines: [String]) -> Set<Int64> {
+                        Set(lines.compactMap { Int64($0.split(separator: ",")[0]) })
+                    }
+                    let reached = (Int64(1)...1500).filter { kakao.sandbox.timesReached($0, marker: "m") > 0 }
+                    #expect(reached.count == 200)
+                    #expect(users(uncertain).isSuperset(of: reached))
+                    #expect(users(uncertain).isDisjoint(with: users(unsent)))
+                    #expect(users(uncertain).union(users(unsent)).count == 1500)
+                    #expect(try await Self.unreached(push, api) == Self.counts(push, canceled: 1500))
+                }
+            }
+        }
+    }
+
+    // MARK: Users who have left
+
+    @Test("Users who have unlinked the app since the push was created, or were erased, are in no export of it")
+    func departed() async throws {
+        try await withKakaoLogin { service in
+            let push = try await service.api.create(uuids(1...1500))
+            try await service.api.waitUntilDone(push)
+            let kakao = service.api.with("KakaoAK \(Keys.admin)")
+            for user in ["7", "1200", "2000"] {
+                #expect(try await kakao.get("/kakao/unlink", ["app_id": "123456", "user_id": user]).status == 200)
+            }
+            #expect([202, 204].contains(try await service.api.delete("/v1/users/8").status))
+            let users = (Int64(1)...1500).filter { ![7, 8, 1200].contains($0) }
+            #expect(try await Self.lines(push, "skipped", service.api) == Self.lines(users, "no_device"))
+            // Another company's users have the same ids.
+            let store = ExportedUserStore(pool: service.database.pool, hasKakaoUserIDs: false)
+            let id = try #require(UUID(uuidString: Self.id(push)))
+            let found = try #require(try await store.find(id))
+            #expect(try await store.users(.skipped, of: found, [.noDevice], after: nil).first?.ids.contains(7) == true)
+            let later = try await service.api.create(uuids(1...1500))
+            try await service.api.waitUntilDone(later)
+            #expect(try await Self.lines(later, "skipped", service.api).count == 1500)
+        }
+    }
+
+    // MARK: Failures of an export
+
+    /// Creates a canceled push with a user whose batch waits, on the first page of an export, and one whose batch was not claimed, on the
+    /// next one.
+    private static func createTwoPages(_ database: TestDatabase) async throws -> String {
+        let id = UUID.v7()
+        try await database.pool.write(
+            """
+            WITH push AS (
+                INSERT INTO pushes (id, state, audience, message, message_version, prepared_at, users, next_number, finished_at)
+                VALUES ($1, 'canceled', '{}', '{}', 'v1', now(), 2, 3, now() - interval '1 minute')
+            ),
+            part AS (
+                INSERT INTO push_parts (push_id, number, batch_users, batches, claimed, ids, id_bytes)
+                VALUES ($1, 1, 1, 2, 1, '\\x0102', 1)
+            )
+            INSERT INTO push_batches (push_id, number, user_ids, users, state)
+            VALUES ($1, 1, '{1}', 1, 'waiting')
+            """,
+            [.uuid(id)]
+        )
+        return "/v1/pushes/\(id.lowercased)"
+    }
+
+    /// Condition of the locks for which the second page of an export waits.
+    private static let secondPage = """
+        pg_locks
+        WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND relation = 'push_parts'::regclass
+            AND NOT granted
+        """
+
+    /// Exports users while `body` runs, in whose transaction the second page cannot be read, and returns whether the export was cut off.
+    private static func isCutOff(
+        _ push: String,
+        _ service: TestService,
+        while body: (PostgresTransaction, _ hasEnded: () -> Bool) async throws -> Void
+    ) async throws -> Bool {
+        let path = "\(push)/users?state=unsent&reason=Test"
+        let outcome = Locked<Bool?>(nil)
+        let api = service.api
+        let export = try await service.database.pool.withTransaction { transaction in
+            _ = try await transaction.query("LOCK TABLE push_parts IN ACCESS EXCLUSIVE MODE", [])
+            let export = Task {
+                do {
+                    _ = try await api.get(path)
+                    outcome.withLock { $0 = false }
+                } catch is HTTPClientError {
+                    outcome.withLock { $0 = true }
+                }
+            }
+            try await eventually("the second page waits") { try await service.database.count(secondPage) > 0 }
+            try await body(transaction) { outcome.withLock { $0 != nil } }
+            return export
+        }
+        try await export.value
+        return outcome.withLock { $0 == true }
+    }
+
+    @Test("An export whose database connection fails after the first page is cut off")
+    func lostConnection() async throws {
+        try await withService { service in
+            let push = try await Self.createTwoPages(service.database)
+            #expect(try await Self.lines(push, "unsent", service.api) == Self.lines(1...2, "canceled"))
+            let isCutOff = try await Self.isCutOff(push, service) { _, hasEnded in
+                // A read may be repeated on another connection.
+                try await eventually("the export has ended") {
+                    _ = try await service.database.pool.read("SELECT pg_terminate_backend(pid) FROM \(Self.secondPage)")
+                    return hasEnded()
+                }
+            }
+            #expect(isCutOff)
+        }
+    }
+
+    @Test("An export that retention overtakes is cut off, and the next one is answered that the push is removed")
+    func retentionDuringExport() async throws {
+        try await withService { service in
+            let push = try await Self.createTwoPages(service.database)
+            let isCutOff = try await Self.isCutOff(push, service) { transaction, _ in
+                _ = try await transaction.query("UPDATE pushes SET removed_at = now()", [])
+                _ = try await transaction.query("DELETE FROM push_parts", [])
+            }
+            #expect(isCutOff)
+            let answer = try await service.api.get("\(push)/users?state=unsent&reason=Test")
+            #expect(answer.status == 410 && answer.problem == "push-removed")
         }
     }
 
@@ -572,12 +851,28 @@ import Testing
         let api = TestClient(url: try await process.url())
         var push = ""
         // The last step waits for this lock, so that the server is killed before it.
+        try await database.pool.write(
+            """
+            CREATE FUNCTION wait_for_test() RETURNS trigger AS $$
+            BEGIN
+                PERFORM pg_advisory_xact_lock_shared(4711);
+                RETURN NEW;
+            END
+            $$ LANGUAGE plpgsql
+            """
+        )
+        try await database.pool.write(
+            """
+            CREATE TRIGGER wait_for_test BEFORE UPDATE ON pushes
+            FOR EACH ROW WHEN (OLD.prepared_up_to > 0) EXECUTE FUNCTION wait_for_test()
+            """
+        )
         try await database.pool.withTransaction { transaction in
+            _ = try await transaction.query("SELECT pg_advisory_xact_lock(4711)::text", [])
             push = try await api.create()
             try await eventually("the first step is stored") {
                 try await database.count("pushes WHERE prepared_up_to > 0 AND prepared_at IS NULL") == 1
             }
-            _ = try await transaction.query("SELECT 1 FROM pushes FOR UPDATE", [])
             process.send(SIGKILL)
             #expect(await process.ended() == .signaled(SIGKILL))
         }
@@ -621,7 +916,7 @@ import Testing
     }
 
     @Test(
-        "A push that is canceled or expires has the webhook if users were not sent to, and no other one for the cancellation"
+        "A push that is canceled or expires has the webhook if users were not sent to or are not known, and no other one for the cancellation"
     )
     func webhooksOfUnsent() async throws {
         try await withWebhooks { service in
@@ -646,12 +941,15 @@ import Testing
                 #expect(unsent > 0 && data["users"]?["pending"] == .integer(unsent))
             }
             _ = try await kakao.webhooks(.pushExpired, count: 1)
-            // Nobody of it is known.
+            // Its users are not known.
             let empty = try await api.create(["everyone": true], gcm(), ["send_at": time(in: 3600)])
             #expect(try await api.control(empty, "cancel") == 200)
+            let data = try await kakao.webhooks(.pushUnreached, count: 3)[2]
+            #expect(data["id"]?.string == Self.id(empty))
+            #expect(data["unreached"] == Self.counts(empty, isComplete: false))
             let types = try await service.database.pool.read("SELECT type FROM webhook_events ORDER BY type")
                 .map { try $0.decode(String.self) }
-            #expect(types == ["push.expired", "push.unreached", "push.unreached"])
+            #expect(types == ["push.expired", "push.unreached", "push.unreached", "push.unreached"])
         }
     }
 }

@@ -140,7 +140,7 @@ import Testing
                 try await eventually("the other one is stored") {
                     let types = try await api.endpoint()?["types"]
                     return try await api.endpoint("other") != nil && types != ["link.callback.received"]
-                        && types?.array?.count == 4
+                        && types?.array?.count == 5
                 }
                 try await api.linkCallback("second")
                 let callbacks = try await other.webhooks(.linkCallbackReceived, count: 1)

@@ -1,3 +1,4 @@
+import HTTPTypes
 import JSON
 import Schemas
 import Testing
@@ -40,7 +41,11 @@ import Testing
     func types() throws {
         #expect(Self.event(["title": 1]) == "event title must be a text")
         #expect(Self.event(["time": "2022-10-27T03:00:00Z"]) == "event time must be a JSON object")
-        #expect(Self.time(["all_day": 1]) == "event time: all_day must be true or false")
+        // In JSON, a text does not stand for another value.
+        for value in [1, "true", "false"] as [JSONValue] {
+            #expect(Self.time(["all_day": value]) == "event time: all_day must be true or false")
+        }
+        #expect(Self.event(["notification_message": "{}"])?.hasPrefix("event notification_message ") == true)
         #expect(Self.event(["location": ["latitude": true]]) == "event location: latitude must be a number or a text")
         let location = try JSONValue(parsing: #"{"latitude":37.4,"longitude":"127.1","location_id":1}"#)
         #expect(Self.event(["location": location]) == nil)
@@ -84,28 +89,41 @@ import Testing
     func reminders() {
         for (reminders, isValid) in [
             ([], true), ([15], true), ([5, 1440], true), ([-540], true), ([1], false), ([5, 10, 15], false),
-            (["a"], false),
+            (["a"], false), (["15"], false), ("[15]", false),
         ] as [(JSONValue, Bool)] {
             #expect((Self.event(["reminders": reminders]) == nil) == isValid, "\(reminders)")
         }
     }
 
-    @Test("A list of events has at most 31 days")
+    @Test("A list of events or of holidays has at most 31 days")
     func period() {
         for (to, isValid) in [
             ("2022-11-26T00:00:00Z", true), ("20221126T000000Z", true), ("2022-11-26T00:00:01Z", false),
-            ("2022-10-25T23:59:59Z", false), ("later", true),
+            ("2022-10-25T23:59:59Z", false), ("2022-10-26T00:00:00Z", true), ("later", true),
         ] {
             let period: JSONObject = ["from": "2022-10-26T00:00:00Z", "to": .string(to)]
             for rejected in [
                 Self.rejected(RetrieveEvents.self, period), Self.rejected(RetrievePublicEvents.self, period),
+                Self.rejected(RetrieveHolidays.self, period),
             ] {
                 #expect((rejected == nil) == isValid)
                 #expect(rejected?.hasPrefix("to ") ?? true)
             }
         }
+        for name in ["from", "to"] {
+            #expect(Self.rejected(RetrieveHolidays.self, [name: "2022-10-26T00:00:00Z"])?.hasPrefix(name) == false)
+        }
         #expect(Self.rejected(RetrieveEvents.self, ["preset": "TODAY"]) == nil)
         #expect(Self.rejected(RetrieveEvents.self, ["preset": "TOMORROW"])?.hasPrefix("preset ") == true)
+    }
+
+    @Test("A period that Kakao ignores is not checked", arguments: [["preset": "TODAY"], ["next_page_token": "a"]])
+    func ignoredPeriod(_ other: JSONObject) {
+        var parameters: JSONObject = ["from": "2022-10-26T00:00:00Z", "to": "2023-10-26T00:00:00Z"]
+        #expect(Self.rejected(RetrieveEvents.self, parameters)?.hasPrefix("to ") == true)
+        for (name, value) in other.members { parameters[name] = value }
+        #expect(Self.rejected(RetrieveEvents.self, parameters) == nil)
+        #expect(Self.rejected(RetrievePublicEvents.self, parameters) == nil)
     }
 
     @Test("A subscription names a calendar or a channel, as text or as number")
@@ -121,34 +139,29 @@ import Testing
 
     // MARK: Repetition
 
-    @Test("No call that makes something is repeated; calls that set or remove a value may be")
+    @Test("Of the changes, only those that set a value may be repeated")
     func idempotency() {
-        #expect(
-            [
-                CreateCalendar.operation.isIdempotent, CreateEvent.operation.isIdempotent,
-                CreatePublicEvent.operation.isIdempotent, CreateTask.operation.isIdempotent,
-                FollowPublicEvent.operation.isIdempotent, UpdateEvent.operation.isIdempotent,
-                UpdatePublicEvent.operation.isIdempotent,
-            ] == Array(repeating: false, count: 7)
-        )
-        #expect(
-            [
-                UpdateCalendar.operation.isIdempotent, DeleteCalendar.operation.isIdempotent,
-                UpdateGuestEvent.operation.isIdempotent, DeleteEvent.operation.isIdempotent,
-                DeletePublicEvent.operation.isIdempotent, SubscribeCalendar.operation.isIdempotent,
-                UnsubscribeCalendar.operation.isIdempotent, CompleteTask.operation.isIdempotent,
-                DeleteTask.operation.isIdempotent,
-            ] == Array(repeating: true, count: 9)
-        )
+        func mayBeRepeated<Call: KakaoCall>(_: Call.Type) -> Bool { Call.operation.isIdempotent }
+        func isChange<Call: KakaoCall>(_: Call.Type) -> Bool {
+            Call.operation.family == .calendar && !Call.operation.methods.contains(.get)
+        }
+        let changes = KakaoCalls.all.filter { isChange($0) }
+        #expect(changes.count == 16)
+        #expect(changes.filter { mayBeRepeated($0) }.map { $0.name } == [UpdateCalendar.name, CompleteTask.name])
     }
 
     // MARK: Answers
 
-    @Test("What was made has an id, without which the answer is none")
+    @Test("A creation, and a change of a public event, is answered with an id")
     func created() {
-        #expect(CreateEvent.operation.answer.decode(Array(#"{"event_id":"a"}"#.utf8))?.id == "a")
-        for body in ["", "{}", #"{"event_id":null}"#, "[]"] {
-            #expect(CreateEvent.operation.answer.decode(Array(body.utf8)) == nil, "\(body)")
+        for decode in [
+            CreateEvent.operation.answer.decode, UpdatePublicEvent.operation.answer.decode,
+            FollowPublicEvent.operation.answer.decode,
+        ] {
+            #expect(decode(Array(#"{"event_id":"a"}"#.utf8))?.id == "a")
+            for body in ["", "{}", #"{"event_id":null}"#, "[]"] {
+                #expect(decode(Array(body.utf8)) == nil, "\(body)")
+            }
         }
     }
 
@@ -170,10 +183,12 @@ import Testing
             let read = try #require(RetrieveEvent.operation.answer.decode(Array(body.utf8)))
             #expect(read.id == "a" && read.details.title == "Cake")
         }
-        for body in ["[\(event)]", #"{"events":[\#(event)],"next_page_token":"2"}"#] {
+        let next = "https://kapi.kakao.com/v2/api/calendar/events?next_page_token=2"
+        for body in ["[\(event)]", #"{"events":[\#(event)],"has_next":true,"after_url":"\#(next)"}"#] {
             let read = try #require(RetrieveEvents.operation.answer.decode(Array(body.utf8)))
             #expect(read.events.map(\.id) == ["a"])
-            #expect(read.nextPageToken == (body.hasPrefix("[") ? nil : "2"))
+            #expect(read.hasNext == (body.hasPrefix("[") ? nil : true))
+            #expect(read.afterURL == (body.hasPrefix("[") ? nil : next))
         }
         #expect(RetrieveEvents.operation.answer.decode(Array("{}".utf8))?.events.isEmpty == true)
         for body in [#"[{"content":"a"}]"#, #"{"tasks":[{"content":"a"}]}"#] {

@@ -44,6 +44,20 @@ import Testing
         }
     }
 
+    @Test("An export that is cut off prints what has arrived, and fails")
+    func cutExport() async throws {
+        try await withService { service in
+            let push = try await service.api.create(uuids([1, 2]))
+            try await service.api.waitUntilDone(push)
+            let relay = try Relay(to: service.api.url) { _, answer in Array(answer.dropLast()) }
+            let id = try #require(push.split(separator: "/").last.map(String.init))
+            let export = ["users", id, "--state", "skipped", "--reason", "Test", "--format", "text"]
+            let result = try await OperatorCommand("pushes", relay.url).run(export)
+            #expect(result.code == 1 && result.output.hasPrefix("1\n2\n"), "\(result)")
+            #expect(try await OperatorCommand("pushes", service.api.url).run(export).code == 0)
+        }
+    }
+
     @Test("Pushes are listed by name, key, time and whether they have ended")
     func filters() async throws {
         try await withService { service in

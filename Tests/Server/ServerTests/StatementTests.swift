@@ -94,7 +94,7 @@ import Testing
     /// The states that the statements of other objects than accounts return.
     private static let states = [
         "ClaimWebhooks": "delivering", "ListEndpointStates": "delivering", "StoreEndpointChange": "delivering",
-        "CountCustomers": "done", "ListCustomerUploads": "done", "ReadCustomerUpload": "done",
+        "CreateCustomerUpload": "done", "ListCustomerUploads": "done", "ReadCustomerUpload": "done",
     ]
 
     private static func run<Statement: PostgresStatement>(
@@ -221,11 +221,10 @@ import Testing
             TagChannelUsers(userIDs: [1], tag: "t"),
             StoreChannelChanges(changes: [channelChange]),
             ListChannelsOfUser(userID: 1, after: nil, limit: 1),
-            DeleteChannelsOfUsers(userIDs: [1], storedUntil: now),
+            DeleteChannelsOfUser(userID: 1, storedUntil: now),
+            DeleteDepartedRelations(departures: [UserEvent(userID: 1, kind: .left, type: "unlink", happenedAt: now)]),
             DeleteOldChannelRelations(retentionDays: 1, limit: 1),
             CreateCustomerUpload(upload: upload),
-            AddCustomerPart(uploadID: id, number: 1, users: [Customer(id: "1", field: JSONObject())]),
-            CountCustomers(id: id, users: 1),
             ListCustomerUploads(before: nil, limit: 1),
             ReadCustomerUpload(id: id),
             CancelCustomerUpload(id: id),
@@ -239,7 +238,8 @@ import Testing
             FindOpenCustomerPart(lease: id),
             FindOrphanedCustomerLeases(),
             ReclaimCustomerParts(leases: [id]),
-            DeleteCustomer(userID: 1),
+            EraseUserFromUploads(userID: 1),
+            ExpireCustomerUploads(days: 1, limit: 1),
             DeleteOldCustomerUploads(retentionDays: 1, limit: 1),
         ]
         let hours = AdvertisingHours().parameter(in: "Asia/Seoul")
@@ -257,9 +257,9 @@ import Testing
             ReadUsersReachedByBatch(pushID: id),
             PausePush(id: id, operator: nil),
             ResumePush(id: id),
-            CancelPush(id: id, operator: nil),
+            CancelPush(id: id, operator: nil, hours: hours),
             ApprovePush(id: id, key: .setting),
-            RejectPush(id: id, key: .setting, reason: nil),
+            RejectPush(id: id, key: .setting, reason: nil, hours: hours),
             ExpireProposals(),
             FindLastTest(message: push.message),
             RetryPush(id: id, includesUncertain: true),
@@ -274,15 +274,18 @@ import Testing
             SearchPushesForUser(userID: 1, since: now, before: nil, limit: 1),
             RecordPushOpens(opens: [PushOpen(pushID: id, userID: 1)], slot: 1),
             DeletePushOpens(pushID: id, limit: 1),
-            DeleteOrphanedOpens(limit: 1),
-            DeleteOpensOfUser(userID: 1, until: nil),
+            DeleteOrphanedOpens(retentionDays: 1, limit: 1),
+            DeleteOrphanedOpenCounts(retentionDays: 1, limit: 1),
+            DeleteOrphanedSkippedUsers(retentionDays: 1, limit: 1),
+            DeleteOpensOfUsers(users: [(id: 1, until: nil)]),
             SearchInbox(requests: [InboxRequest(userID: 1, since: nil, before: nil)], days: 1),
             ReadInboxMessages(ids: [id]),
             FindExportedPush(id: id),
             ListSkippedUsers(pushID: id, causes: [.noDevice], limit: 1),
             ReadUsersBesideBatch(pushID: id),
             ListUsersOfBatches(pushID: id, state: "failed", after: 0, limit: 1),
-            ListUnsentBatches(pushID: id, after: 0, limit: 1),
+            ListWaitingBatches(pushID: id, mayRepeat: false, after: 0, limit: 1),
+            FindDepartedUsers(userIDs: [1], since: now),
             ListUnclaimedUsers(pushID: id, part: 0, start: 0, limit: 1),
             ListPreparations(limit: 1, hours: hours),
             StorePushPart(

@@ -125,7 +125,7 @@ import Testing
             $0.identity.acceptsKakaoAccessTokens = true
             $0.pushes.inboxDays = 1
         } _: { service in
-            let app = service.api.with("Bearer \(try #require(service.kakao.sandbox.accessToken(of: 7)))")
+            let app = service.api.with("Bearer \(try #require(service.kakao.sandbox.accessToken(of: 7, appID: 1)))")
             for operation in Self.operations {
                 let caller = operation.access == .user ? app : service.api
                 let sample = SampleRequest(operation)

@@ -11,7 +11,8 @@ package final class KakaoAddresses: Sendable {
     private static let maximumCount = 1000
 
     private let blocks: [AddressBlock]
-    /// The number of texts and entries of the list that name no address.
+    /// The number of texts and entries of the list that name no address. A list whose entries name services, none of which is
+    /// `callback`, counts as one more.
     package let unreadable: Int
     /// The day of the latest change as Kakao names it: `2026-01-26`.
     package let updatedDate: String
@@ -28,7 +29,7 @@ package final class KakaoAddresses: Sendable {
         for entry in list.inbound ?? [] { reader.read(entry) }
         guard (1...Self.maximumCount).contains(reader.blocks.count) else { return nil }
         blocks = Array(reader.blocks)
-        unreadable = reader.unreadable
+        unreadable = reader.unreadable + (reader.namesServices && !reader.namesCallback ? 1 : 0)
         updatedDate = list.updatedDate
     }
 
@@ -41,6 +42,9 @@ package final class KakaoAddresses: Sendable {
     private struct Reader {
         var blocks: Set<AddressBlock> = []
         var unreadable = 0
+        /// Whether a member of an entry has another text than an address, and whether one contains `callback`.
+        var namesServices = false
+        var namesCallback = false
 
         mutating func read(_ entry: JSONValue) {
             let before = unreadable
@@ -58,15 +62,28 @@ package final class KakaoAddresses: Sendable {
                     blocks.insert(block)
                     return true
                 }
-                if isElement { unreadable += 1 }
+                if isElement {
+                    unreadable += 1
+                } else {
+                    name(text)
+                }
                 return false
             case .array(let elements):
                 return elements.reduce(false) { collect($1, isElement: true) || $0 }
             case .object(let object):
-                return object.members.reduce(false) { collect($1.value, isElement: false) || $0 }
+                return object.members.reduce(false) { hasAddress, member in
+                    // A service may also be the name of a member.
+                    if member.name.lowercased().contains("callback") { namesCallback = true }
+                    return collect(member.value, isElement: false) || hasAddress
+                }
             case .null, .bool, .number:
                 return false
             }
+        }
+
+        private mutating func name(_ service: String) {
+            namesServices = true
+            if service.lowercased().contains("callback") { namesCallback = true }
         }
     }
 }

@@ -17,6 +17,7 @@ enum SourceVerdict: Equatable, Sendable {
     /// Why a call is not refused although its address is not in the list: the call may be Kakao's.
     enum Leniency: String, Sendable {
         case oldList = "Kakao's list of addresses could not be fetched for days"
+        case partlyUnreadable = "a part of Kakao's list of addresses could not be read"
         case unknownAddress = "no proxy of http.trusted_proxies has reported the caller's address"
         case privateAddress = "the reported address is a private one, perhaps that of a balancer or a NAT"
     }
@@ -61,6 +62,7 @@ final class FetchedAddresses: Sendable {
         case .record: return .recorded(nil)
         case .refuse:
             guard now - fetchedAt < maximumAge else { return .recorded(.oldList) }
+            guard addresses.unreadable == 0 else { return .recorded(.partlyUnreadable) }
             guard isReported else { return .recorded(.unknownAddress) }
             let isPrivate = Self.privateNetworks.contains { $0.contains(address) }
             return isPrivate ? .recorded(.privateAddress) : .refused

@@ -2,7 +2,7 @@ import Endpoints
 import HTTPServer
 import HTTPTypes
 
-/// `/kakao/channel`, which Kakao calls when somebody has added or blocked one of the company's KakaoTalk channels.
+/// `/kakao/channel`, which Kakao calls when a person has added or blocked one of the company's KakaoTalk channels.
 struct ChannelEventRoutes: RouteCollection {
     static let title = "Kakao: events of channels"
     static let operations = [receiving]

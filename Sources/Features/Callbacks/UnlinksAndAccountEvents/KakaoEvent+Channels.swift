@@ -42,7 +42,7 @@ extension KakaoEvent {
     private static let idType = Field.required(
         "id_type",
         Kind<ChannelIDType>.choice,
-        "Whether the person is a user of the app, who has agreed to tell it, or somebody whom the app does not know."
+        "Whether the person is a user of the app, who has agreed to tell it, or an unknown person."
     )
     private static let channelPublicID = Field.optional(
         "channel_public_id",

@@ -33,7 +33,7 @@ struct CustomerLines {
     }
 
     /// Whether no more bad lines are searched for.
-    var isHopeless: Bool { badLines.count == Self.maximumBadLines }
+    var hasTooManyBadLines: Bool { badLines.count == Self.maximumBadLines }
 
     /// Parses a piece, and adds the customers whose lines end in it.
     mutating func read(_ piece: [UInt8], _ customers: inout [Customer]) {
@@ -61,7 +61,7 @@ struct CustomerLines {
         var bytes = line[...]
         if number == 1, bytes.starts(with: Self.byteOrderMark) { bytes = bytes.dropFirst(Self.byteOrderMark.count) }
         if bytes.last == UInt8(ascii: "\r") { bytes = bytes.dropLast() }
-        guard !bytes.isEmpty, !isHopeless else { return }
+        guard !bytes.isEmpty, !hasTooManyBadLines else { return }
         do throws(InvalidValue) {
             customers.append(try customer(bytes))
         } catch {
@@ -87,9 +87,7 @@ struct CustomerLines {
                 field: JSONObject()
             )
         }
-        guard type == .phone || UserID.read(.string(customer.id)) != nil else {
-            throw InvalidValue("the id is not a user id")
-        }
+        guard type == .phone || customer.userID != nil else { throw InvalidValue("the id is not a user id") }
         return customer
     }
 

@@ -48,12 +48,3 @@ struct ClaimedCustomerPart: QueueClaims {
     let claims: [CustomerPart]
     let isLeaseValid: Bool
 }
-
-extension Customer {
-    /// Returns users as a JSON array.
-    static func json(_ users: [Customer]) -> [UInt8] {
-        var json = JSONWriter()
-        Customer.kind.array.write(users, &json)
-        return json.bytes
-    }
-}

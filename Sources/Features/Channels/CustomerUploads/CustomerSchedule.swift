@@ -18,10 +18,12 @@ struct CustomerSchedule: QueueSchedule {
     private var hasWork = false
     /// When to look for a part, by the loop's clock in milliseconds.
     private var nextClaim: UInt64 = 0
+    /// When the next part whose attempt has failed is due. Those of other uploads are found when the lease is renewed.
+    private var nextRetry: UInt64 = .max
 
     var wantsPass = false
     var released: [CustomerPart] = []
-    /// A part that is sent twice has the effect of one.
+    /// A part that is sent twice has the effect of one, since those after it wait.
     let known: Void = ()
 
     var isBusy: Bool { hasWork || ready != nil }
@@ -40,9 +42,10 @@ struct CustomerSchedule: QueueSchedule {
     mutating func failed(_ chore: Never) {}
 
     mutating func nextOrder(_ load: QueueLoad) -> Void? {
-        guard load.now >= nextClaim, ready == nil, load.inFlight == 0, load.pendingWrites == 0 else { return nil }
+        guard load.now >= min(nextClaim, nextRetry), isIdle(load) else { return nil }
         // The end of a request leads here again.
         nextClaim = .max
+        if load.now >= nextRetry { nextRetry = .max }
         return ()
     }
 
@@ -53,8 +56,10 @@ struct CustomerSchedule: QueueSchedule {
     mutating func failed(until time: UInt64) { nextClaim = time }
 
     func nextPass(_ load: QueueLoad) -> UInt64 {
-        load.mayClaim && ready == nil && load.inFlight == 0 && load.pendingWrites == 0 ? nextClaim : .max
+        load.mayClaim && isIdle(load) ? min(nextClaim, nextRetry) : .max
     }
+
+    private func isIdle(_ load: QueueLoad) -> Bool { ready == nil && load.inFlight == 0 && load.pendingWrites == 0 }
 
     mutating func lookAgain() { look(at: 0) }
 
@@ -82,9 +87,9 @@ struct CustomerSchedule: QueueSchedule {
     mutating func recorded(_ result: QueueResult<CustomerPart, CustomerPartResult>, _ load: QueueLoad) {
         switch result.outcome {
         case .notSent, .accepted, .refused: look(at: load.now)
-        // The database counts from the commit. The parts of other uploads are due as before.
+        // The database counts from the commit. The parts of uploads to other files are due as before.
         case .retried(let delay, _):
-            look(at: load.now + delay.wholeMilliseconds + Self.commitMilliseconds)
+            nextRetry = min(nextRetry, load.now + delay.wholeMilliseconds + Self.commitMilliseconds)
             look(at: load.now)
         }
     }

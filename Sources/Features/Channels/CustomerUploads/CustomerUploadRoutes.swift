@@ -13,8 +13,8 @@ struct CustomerUploadRoutes: RouteCollection {
     static let title = "Customers of KakaoTalk channels"
     static let operations = [creating, listing, showing, canceling]
 
-    /// The maximum number of concurrent uploads to a server.
-    static let maximumUploads = 2
+    /// The bytes of rows that are sent to PostgreSQL together.
+    private static let bytesPerWrite = 64 * 1024
 
     let store: CustomerUploadStore
     let uploads: ConcurrencyLimit
@@ -62,12 +62,11 @@ struct CustomerUploadRoutes: RouteCollection {
 
     /// Stores an upload. Responds with 202 once all users are stored.
     @Sendable private func create(_ call: Call, _ body: RequestBody) async throws -> Response {
-        let type = try call[Self.type]
         let upload = CustomerUpload(
             id: .v7(),
             channelPublicID: try call[Self.channel],
             fileID: try call[Self.file],
-            type: type,
+            type: try call[Self.type],
             action: try call[Self.action],
             createdBy: call.caller.key?.name,
             createdAt: Date().asStored
@@ -75,50 +74,45 @@ struct CustomerUploadRoutes: RouteCollection {
         guard uploads.acquire() else {
             throw Problem(
                 of: .tooManyUploads,
-                "This server accepts at most \(Self.maximumUploads) concurrent uploads. Try again.",
+                "This server accepts at most \(ConcurrencyLimit.maximumUserUploads) concurrent uploads. Try again.",
                 headerFields: [.retryAfter: "30"]
             )
         }
         defer { uploads.release() }
+        // Also if the response to the commit is lost.
+        defer { notices.servers.send() }
         let record = call.auditRecord(of: .object(upload.id.lowercased))
-        let stored = try await store.create(upload, recording: record) { store in
-            try await Self.read(body, type, store)
-        }
-        notices.servers.send()
+        let stored = try await store.create(upload, recording: record) { try await Self.copy(body, of: upload, to: $0) }
         return .json(CustomerUpload.shape.json(stored), status: .accepted)
     }
 
-    /// Passes the users of a body on, as many at a time as a call to Kakao may have.
+    /// Sends the users in the body to PostgreSQL.
     ///
     /// - Throws: ``Problem`` 400 for lines that are no users, and for a body without any.
-    private static func read(
+    private static func copy(
         _ body: RequestBody,
-        _ type: CustomerType,
-        _ store: ([Customer]) async throws -> Void
+        of upload: CustomerUpload,
+        to writer: PostgresCopyWriter
     ) async throws {
-        var lines = CustomerLines(type)
+        var lines = CustomerLines(upload.type)
         var customers: [Customer] = []
-        var isEmpty = true
+        var rows = CustomerRows(of: upload)
         for try await piece in body {
             lines.read(piece, &customers)
-            if lines.isHopeless { break }
-            while customers.count >= UpdateCustomers.maximumUsers {
-                // After the first bad line, no more users are stored.
-                if lines.badLines.isEmpty { try await store(Array(customers.prefix(UpdateCustomers.maximumUsers))) }
-                customers.removeFirst(UpdateCustomers.maximumUsers)
-                isEmpty = false
-            }
+            if lines.hasTooManyBadLines { break }
+            // After the first bad line, no more users are sent.
+            if lines.badLines.isEmpty { try rows.append(customers) }
+            customers.removeAll(keepingCapacity: true)
+            if rows.byteCount >= bytesPerWrite { try await writer.write(rows.drain()) }
         }
-        if !lines.isHopeless { lines.end(&customers) }
+        if !lines.hasTooManyBadLines { lines.end(&customers) }
         guard lines.badLines.isEmpty else { throw lines.problem }
-        while !customers.isEmpty {
-            try await store(Array(customers.prefix(UpdateCustomers.maximumUsers)))
-            customers.removeFirst(min(customers.count, UpdateCustomers.maximumUsers))
-            isEmpty = false
-        }
-        guard !isEmpty else {
+        try rows.append(customers)
+        guard !rows.isEmpty else {
             throw Problem(of: .noCustomers, "The body contains no user. An upload needs at least one.")
         }
+        try rows.end()
+        try await writer.write(rows.drain())
     }
 
     // MARK: Showing

@@ -7,7 +7,7 @@ import Schemas
 
 /// The uploads of users to customer files in PostgreSQL.
 struct CustomerUploadStore: Sendable {
-    /// The timeout of each statement of an upload, and of a pause in which PostgreSQL accepts none of the data.
+    /// The timeout of each statement of an upload, and of a pause in which PostgreSQL accepts no data.
     private static let statementTimeout = Duration.seconds(120)
 
     let pool: PostgresPool
@@ -18,29 +18,19 @@ struct CustomerUploadStore: Sendable {
     ///
     /// - Parameters:
     ///   - record: The record for the audit log.
-    ///   - body: Passes all users on, in parts.
+    ///   - body: Writes at least one user, as ``CustomerRows``.
     /// - Throws: Errors of `body`, with nothing stored; ``PostgresError``.
     func create(
         _ upload: CustomerUpload,
         recording record: AuditRecord?,
-        readingUsers body: (_ store: ([Customer]) async throws -> Void) async throws -> Void
+        writing body: (PostgresCopyWriter) async throws -> Void
     ) async throws -> CustomerUpload {
         try await pool.withTransaction(statementTimeout: Self.statementTimeout) { transaction in
-            _ = try await transaction.query(CreateCustomerUpload(upload: upload)) as Int
-            var number: Int32 = 0
-            var users: Int64 = 0
-            try await body { part in
-                number += 1
-                users += Int64(part.count)
-                _ =
-                    try await transaction.query(
-                        AddCustomerPart(uploadID: upload.id, number: number, users: part)
-                    ) as Int
-            }
-            try await transaction.record(record)
-            guard let stored = try await transaction.query(CountCustomers(id: upload.id, users: users)).first else {
+            _ = try await transaction.copy("COPY \(CustomerRows.columns) FROM STDIN (FORMAT binary)", writing: body)
+            guard let stored = try await transaction.query(CreateCustomerUpload(upload: upload)).first else {
                 throw PostgresError(.decoding, detail: "storing an upload returned no row")
             }
+            try await transaction.record(record)
             return stored
         }
     }
@@ -81,7 +71,7 @@ extension CustomerUploadStore: WorkStore {
         ReclaimedWork(items: try await transaction.query(ReclaimCustomerParts(leases: leases)))
     }
 
-    /// A part may be sent twice: Kakao then has the same fields.
+    /// A part may be sent twice: those after it wait, so that Kakao then has the same fields.
     func presumeUnfinished(in transaction: PostgresTransaction) async throws {}
 
     /// No claim is written to a file.
@@ -90,13 +80,23 @@ extension CustomerUploadStore: WorkStore {
 
 // MARK: Statements
 
-/// Creates an upload without users.
+/// Creates an upload whose users are stored, with its parts. Returns it.
 struct CreateCustomerUpload: PostgresStatement {
     static let sql: SQL = """
+        WITH parts AS (
+            INSERT INTO customer_upload_parts (upload_id, number)
+            SELECT upload_id, number
+            FROM customer_upload_users
+            WHERE upload_id = $1
+        )
         INSERT INTO customer_uploads (
             id, channel_public_id, file_id, user_type, action, state, users, created_by, created_at
         )
-        VALUES ($1, $2, $3, $4, $5, 'sending', 1, $6, $7)
+        SELECT $1, $2, $3, $4, $5, 'sending', sum(user_count), $6, $7
+        FROM customer_upload_users
+        WHERE upload_id = $1
+        HAVING count(*) > 0
+        RETURNING \(CustomerUpload.columns)
         """
 
     let upload: CustomerUpload
@@ -107,37 +107,7 @@ struct CreateCustomerUpload: PostgresStatement {
             .text(upload.action.rawValue), .text(upload.createdBy), .timestamp(upload.createdAt),
         ]
     }
-}
 
-/// Adds a part of an upload.
-struct AddCustomerPart: PostgresStatement {
-    static let sql: SQL = """
-        INSERT INTO customer_upload_parts (upload_id, number, users, user_count)
-        VALUES ($1, $2, $3, $4)
-        """
-
-    let uploadID: UUID
-    let number: Int32
-    let users: [Customer]
-
-    var parameters: [PostgresValue] {
-        [.uuid(uploadID), .int32(number), .jsonb(Customer.json(users)), .int32(Int32(clamping: users.count))]
-    }
-}
-
-/// Stores the number of users of a new upload. Returns it.
-struct CountCustomers: PostgresStatement {
-    static let sql: SQL = """
-        UPDATE customer_uploads
-        SET users = $2
-        WHERE id = $1
-        RETURNING \(CustomerUpload.columns)
-        """
-
-    let id: UUID
-    let users: Int64
-
-    var parameters: [PostgresValue] { [.uuid(id), .int64(users)] }
     static func decode(_ row: PostgresRow) throws -> CustomerUpload { try row.decode { try CustomerUpload(&$0) } }
 }
 
@@ -193,29 +163,51 @@ struct CancelCustomerUpload: PostgresStatement {
 }
 
 /// Claims the next part that is due, under a valid lease. Returns whether the lease is valid, and the part.
+///
+/// The uploads to a file are sent in their order, and so are the parts of each: a retry of an earlier one must not overtake a later one,
+/// whose users may be the same.
 struct ClaimCustomerPart: PostgresStatement {
     static let sql: SQL = """
         WITH held AS MATERIALIZED (\(SQL.lockedLease("$1"))),
+        due AS MATERIALIZED (
+            SELECT part.upload_id, part.number
+            FROM customer_uploads AS upload
+            CROSS JOIN LATERAL (
+                SELECT number
+                FROM customer_upload_parts
+                WHERE upload_id = upload.id
+                ORDER BY number
+                LIMIT 1
+            ) AS first
+            JOIN customer_upload_parts AS part ON (part.upload_id, part.number) = (upload.id, first.number)
+            WHERE upload.state = 'sending'
+                AND part.due_at <= now()
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM customer_uploads AS earlier
+                    WHERE earlier.state = 'sending'
+                        AND (earlier.channel_public_id, earlier.file_id) = (upload.channel_public_id, upload.file_id)
+                        AND earlier.id < upload.id
+                )
+            ORDER BY part.due_at, part.upload_id
+            LIMIT 1
+            FOR UPDATE OF part SKIP LOCKED
+        ),
         claimed AS (
-            UPDATE customer_upload_parts
+            UPDATE customer_upload_parts AS part
             SET lease = $1,
                 due_at = NULL,
-                claims = claims + 1
-            WHERE (upload_id, number) IN (
-                    SELECT upload_id, number
-                    FROM customer_upload_parts
-                    WHERE due_at <= now()
-                    ORDER BY due_at, upload_id, number
-                    LIMIT 1
-                    FOR UPDATE SKIP LOCKED
-                )
+                claims = part.claims + 1
+            FROM due
+            WHERE (part.upload_id, part.number) = (due.upload_id, due.number)
                 AND EXISTS (SELECT 1 FROM held)
-            RETURNING *
+            RETURNING part.*
         )
-        SELECT EXISTS (SELECT 1 FROM held), claimed.upload_id, claimed.number, claimed.claims, claimed.attempts, claimed.users,
+        SELECT EXISTS (SELECT 1 FROM held), claimed.upload_id, claimed.number, claimed.claims, claimed.attempts, content.users,
             upload.channel_public_id, upload.file_id, upload.user_type, upload.action
         FROM (SELECT) AS one
         LEFT JOIN claimed ON true
+        LEFT JOIN customer_upload_users AS content USING (upload_id, number)
         LEFT JOIN customer_uploads AS upload ON upload.id = claimed.upload_id
         """
 
@@ -280,17 +272,30 @@ struct ListOpenCustomerParts: PostgresStatement {
     }
 }
 
-/// Makes a claimed part due again: at once, or after a failed attempt, whose reason its upload then shows.
+/// The upload of a part whose key begins with `$1`, locked.
+private let lockedUpload: SQL = """
+    SELECT id
+    FROM customer_uploads
+    WHERE id = $1
+    FOR UPDATE
+    """
+
+/// Releases a part; after a failed attempt, stores the reason on its upload.
+///
+/// Locks the upload first, as every statement that changes parts and their upload.
 struct ReleaseCustomerPart: PostgresStatement {
     static let sql: SQL = """
-        WITH released AS (
-            UPDATE customer_upload_parts
+        WITH upload AS MATERIALIZED (\(lockedUpload)),
+        released AS (
+            UPDATE customer_upload_parts AS part
             SET lease = NULL,
                 due_at = now() + make_interval(secs => COALESCE($4::float8, 0)),
-                attempts = attempts + CASE WHEN $4::float8 IS NULL THEN 0 ELSE 1 END
-            WHERE (upload_id, number, claims) = ($1, $2, $3)
-                AND lease IS NOT NULL
-            RETURNING upload_id
+                attempts = part.attempts + CASE WHEN $4::float8 IS NULL THEN 0 ELSE 1 END
+            FROM upload
+            WHERE part.upload_id = upload.id
+                AND (part.upload_id, part.number, part.claims) = ($1, $2, $3)
+                AND part.lease IS NOT NULL
+            RETURNING part.upload_id
         )
         UPDATE customer_uploads
         SET reason = $5
@@ -308,13 +313,19 @@ struct ReleaseCustomerPart: PostgresStatement {
 }
 
 /// Deletes a part that Kakao has accepted, and counts its users. Its upload is done with its last part.
+///
+/// Locks the upload first, as every statement that changes parts and their upload.
 struct EndCustomerPart: PostgresStatement {
     static let sql: SQL = """
-        WITH ended AS (
-            DELETE FROM customer_upload_parts
-            WHERE (upload_id, number, claims) = ($1, $2, $3)
-                AND lease IS NOT NULL
-            RETURNING upload_id, user_count
+        WITH upload AS MATERIALIZED (\(lockedUpload)),
+        ended AS (
+            DELETE FROM customer_upload_parts AS part
+            USING upload, customer_upload_users AS content
+            WHERE part.upload_id = upload.id
+                AND (part.upload_id, part.number, part.claims) = ($1, $2, $3)
+                AND part.lease IS NOT NULL
+                AND (content.upload_id, content.number) = ($1, $2)
+            RETURNING part.upload_id, content.user_count
         )
         UPDATE customer_uploads
         SET users_sent = users_sent + ended.user_count,
@@ -333,7 +344,7 @@ struct EndCustomerPart: PostgresStatement {
     var parameters: [PostgresValue] { part.key + [.int64(accepted)] }
 }
 
-/// Ends an upload one of whose parts Kakao has refused, and deletes its parts.
+/// Fails an upload after Kakao refused a part, and deletes its parts.
 struct FailCustomerUpload: PostgresStatement {
     static let sql: SQL = """
         WITH refused AS (
@@ -430,26 +441,55 @@ struct ReclaimCustomerParts: PostgresStatement {
 }
 
 /// Deletes a user of the app from the parts that Kakao has not accepted.
-struct DeleteCustomer: PostgresStatement {
+struct EraseUserFromUploads: PostgresStatement {
     static let sql: SQL = """
-        UPDATE customer_upload_parts AS part
+        UPDATE customer_upload_users
         SET users = COALESCE(
                 (
                     SELECT jsonb_agg(customer)
-                    FROM jsonb_array_elements(part.users) AS customer
+                    FROM jsonb_array_elements(users) AS customer
                     WHERE customer ->> 'id' <> $1::bigint::text
                 ),
                 '[]'
-            )
-        FROM customer_uploads AS upload
-        WHERE upload.id = part.upload_id
-            AND upload.user_type = 'app'
-            AND part.users @> jsonb_build_array(jsonb_build_object('id', $1::bigint::text))
+            ),
+            user_ids = array_remove(user_ids, $1)
+        WHERE user_ids @> ARRAY[$1::bigint]
         """
 
     let userID: Int64
 
     var parameters: [PostgresValue] { [.int64(userID)] }
+}
+
+/// Fails up to `limit` uploads that Kakao has not accepted within `days`, and deletes their users. Skips rows that another server is changing.
+struct ExpireCustomerUploads: PostgresStatement {
+    static let sql: SQL = """
+        WITH expired AS MATERIALIZED (
+            SELECT id
+            FROM customer_uploads
+            WHERE state = 'sending'
+                AND created_at < now() - make_interval(days => $1::integer)
+            ORDER BY id
+            LIMIT $2
+            FOR UPDATE SKIP LOCKED
+        ),
+        deleted AS (
+            DELETE FROM customer_upload_parts AS part
+            USING expired
+            WHERE part.upload_id = expired.id
+        )
+        UPDATE customer_uploads AS upload
+        SET state = 'failed',
+            reason = format('Not accepted by Kakao within %s days.', $1::integer),
+            finished_at = now()
+        FROM expired
+        WHERE upload.id = expired.id
+        """
+
+    let days: Int
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int32(Int32(clamping: days)), .int64(Int64(limit))] }
 }
 
 /// Deletes up to `limit` uploads that ended more than `retentionDays` ago. Skips rows that another server is deleting.

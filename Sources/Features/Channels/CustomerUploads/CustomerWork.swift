@@ -49,9 +49,10 @@ struct CustomerWork: QueueWork {
     }
 
     private func send(_ part: CustomerPart, startingBefore latestStart: UInt64) async -> CustomerPartResult {
-        guard let call = part.call,
-            let users = (try? JSONValue(parsing: call.users)).flatMap({ try? Customer.kind.array.read($0) })
-        else { return .notSent }
+        guard let call = part.call else { return .notSent }
+        guard let users = (try? JSONValue(parsing: call.users)).flatMap({ try? Customer.kind.array.read($0) }) else {
+            return .refused("Part \(part.number) cannot be read.")
+        }
         // All of them were erased.
         guard !users.isEmpty else { return .accepted(0) }
         do throws(KakaoError) {
@@ -83,7 +84,9 @@ struct CustomerWork: QueueWork {
                 fileID: call.fileID,
                 channelPublicID: call.channelPublicID,
                 type: call.type,
-                userIDs: users.map(\.id)
+                userIDs: users.map {
+                    CustomerReference(id: $0.id, isObject: kakao.settings.sendsCustomerObjects)
+                }
             )
             return try await kakao.call(deletion, as: credential, startingBefore: latestStart)
         }

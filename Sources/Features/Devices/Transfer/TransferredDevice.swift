@@ -135,23 +135,26 @@ extension TransferredDevice {
         throw LineFault(.pushType, "apns, fcm or gcm")
     }
 
+    /// The most tags: 50 of an app, and the one of ``ChannelTag``, which an export contains.
+    private static let maximumTags = 51
+
     private static func tags(_ value: Value?) throws(LineFault) -> [String] {
         let tags: [String]?
         switch value {
         case nil:
             return []
         case .json(let value):
-            tags = Text.all(in: value, count: 0...50, length: 1...64)
+            tags = Text.all(in: value, count: 0...maximumTags, length: 1...64)
         case .text(let text):
             let values = text.split(separator: tagSeparator, omittingEmptySubsequences: false).map {
                 JSONValue.string(String($0))
             }
-            tags = Text.all(in: .array(values), count: 0...50, length: 1...64)
+            tags = Text.all(in: .array(values), count: 0...maximumTags, length: 1...64)
         }
         guard let tags else {
             throw LineFault(
                 .tags,
-                "at most 50 texts of 1 to 64 characters: an array in NDJSON, separated by a tab in CSV"
+                "at most \(maximumTags) texts of 1 to 64 characters: an array in NDJSON, separated by a tab in CSV"
             )
         }
         return tags

@@ -44,6 +44,13 @@ package struct AdvertisingHours: Sendable, Equatable {
     }
 }
 
+extension AdvertisingHours {
+    /// Returns an expression of statements that end a push: whether it is advertising, and a moment is outside the hours.
+    static func isNight(_ moment: SQL, hours: SQL) -> SQL {
+        "kind IS NOT DISTINCT FROM 'advertising' AND NOT to_testers AND advertising_ends(\(hours), \(moment)) IS NULL"
+    }
+}
+
 extension PushSettings {
     /// The hours for advertising in their time zone, as the parameter of statements.
     var hours: PostgresValue { advertisingHours.parameter(in: timeZone) }

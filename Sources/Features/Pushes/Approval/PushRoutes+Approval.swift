@@ -46,7 +46,7 @@ extension PushRoutes {
         var reason: String?
         if case .reject(let given) = decision { reason = given }
         let record = call.auditRecord(of: .object(id.lowercased), reason: reason)
-        guard try await !store.decide(id, decision, by: key, recording: record) else {
+        guard try await !store.decide(id, decision, by: key, hours: settings().hours, recording: record) else {
             notices.pushChanged()
             return .json(PushSummary.shape.json(try await push(id)))
         }

@@ -10,9 +10,6 @@ struct AudienceRoutes: RouteCollection {
     static let title = "Audiences"
     static let operations = [replacing, listing, showing, deleting]
 
-    /// The maximum number of concurrent uploads to a server. Each uses a connection to PostgreSQL, which sorts the
-    /// uploaded users.
-    static let maximumUploads = 2
     /// The number of bytes that are sent to PostgreSQL at a time.
     private static let bytesPerWrite = 64 * 1024
 
@@ -53,7 +50,7 @@ struct AudienceRoutes: RouteCollection {
         guard uploads.acquire() else {
             throw Problem(
                 of: .tooManyUploads,
-                "This server accepts at most \(Self.maximumUploads) concurrent uploads. Try again.",
+                "This server accepts at most \(ConcurrencyLimit.maximumUserUploads) concurrent uploads. Try again.",
                 headerFields: [.retryAfter: "30"]
             )
         }

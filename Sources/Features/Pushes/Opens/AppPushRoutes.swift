@@ -34,8 +34,8 @@ struct AppPushRoutes: RouteCollection {
         handler: report
     )
 
-    /// Responds 204 whether or not the report counts, so that nobody learns from it which pushes exist, and whom they were sent to. An id
-    /// that none can be is 404: the app takes it from the wrong place.
+    /// Responds 204 whether or not the report counts, so that the response reveals neither which pushes exist nor their users. An invalid
+    /// id is 404: the app takes it from the wrong place.
     @Sendable private func report(_ call: Call) async throws -> Response {
         let open = PushOpen(pushID: try PushRoutes.id(call), userID: try call.ownUserID)
         if let wait = opensPerHour.take(from: open.userID) {
@@ -50,7 +50,8 @@ struct AppPushRoutes: RouteCollection {
     private static let since = Field.optional(
         "since",
         .time,
-        "Only pushes whose sending began since then, of those of `pushes.inbox_days`."
+        "Only pushes whose sending began since then, of those of `pushes.inbox_days`. A push that is sent for hours reaches some users long "
+            + "after its `sent_at`: to miss none, send the latest known `sent_at` minus one day, and drop known ids."
     )
 
     private static let listing = Operation(

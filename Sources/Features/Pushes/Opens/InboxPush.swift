@@ -18,7 +18,12 @@ struct InboxPush: Sendable {
         "InboxPush",
         [
             .member("id", .uuid, "The id of the push, for `reportPushOpened`.", \.id),
-            .member("sent_at", .time, "When sending began.", \.sentAt),
+            .member(
+                "sent_at",
+                .time,
+                "When sending began to any of its users. A push that appears later may have an earlier time.",
+                \.sentAt
+            ),
             .nullable("opened_at", .time, "When the user has opened it, as far as apps have reported it.", \.openedAt),
             .member(
                 "uncertain",
@@ -53,7 +58,12 @@ struct InboxNotification: Sendable {
                 "The first address in the message, to which a tap may lead.",
                 \.phone.links.first?.url
             ),
-            .nullable("custom_field", .object, "`custom_field` of the message, as the app receives it.", \.customField),
+            .nullable(
+                "custom_field",
+                .object,
+                "`custom_field` of the message as the operator wrote it, with push tokens masked.",
+                \.customField
+            ),
         ]
     )
 

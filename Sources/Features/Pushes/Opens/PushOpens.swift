@@ -51,17 +51,21 @@ struct RecordPushOpens: CoalescedStatement {
                     AS is_known
             FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS given (push_id, user_id, place)
         ),
-        opened AS (
-            INSERT INTO push_opens (push_id, user_id)
-            SELECT given.push_id, found.user_id
+        found AS MATERIALIZED (
+            SELECT given.push_id, member.user_id
             FROM (SELECT push_id, array_agg(user_id) AS user_ids FROM item WHERE is_known IS NULL GROUP BY push_id) AS given
             JOIN pushes AS push ON push.id = given.push_id AND push.removed_at IS NULL
-            CROSS JOIN LATERAL push_users(given.push_id, given.user_ids) AS found
-            WHERE found.state IN ('sending', 'sent', 'uncertain')
-                OR found.may_repeat
-            ORDER BY given.push_id, found.user_id
+            CROSS JOIN LATERAL push_users(given.push_id, given.user_ids) AS member
+            WHERE member.state IN ('sending', 'sent', 'uncertain')
+                OR member.may_repeat
+        ),
+        opened AS (
+            INSERT INTO push_opens (push_id, user_id)
+            SELECT push_id, user_id
+            FROM found
+            ORDER BY push_id, user_id
             ON CONFLICT (push_id, user_id) DO NOTHING
-            RETURNING push_id, user_id
+            RETURNING push_id
         ),
         counted AS (
             INSERT INTO push_open_counts AS counts (push_id, slot, users)
@@ -72,9 +76,9 @@ struct RecordPushOpens: CoalescedStatement {
             ON CONFLICT (push_id, slot) DO UPDATE
             SET users = counts.users + excluded.users
         )
-        SELECT item.is_known IS NOT NULL OR opened.user_id IS NOT NULL
+        SELECT item.is_known IS NOT NULL OR found.user_id IS NOT NULL
         FROM item
-        LEFT JOIN opened ON opened.push_id = item.push_id AND opened.user_id = item.user_id
+        LEFT JOIN found ON found.push_id = item.push_id AND found.user_id = item.user_id
         ORDER BY item.place
         """
 
@@ -111,51 +115,17 @@ struct DeletePushOpens: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(pushID), .int64(Int64(limit))] }
 }
 
-/// Deletes up to `limit` of the users who have opened pushes that do not exist: a report that was being stored while its push was
-/// deleted. Visits each push once, by its first row.
-struct DeleteOrphanedOpens: PostgresStatement {
-    static let sql: SQL = """
-        WITH RECURSIVE opened AS (
-            (SELECT push_id FROM push_opens ORDER BY push_id LIMIT 1)
-            UNION ALL
-            SELECT (SELECT next.push_id FROM push_opens AS next WHERE next.push_id > opened.push_id ORDER BY next.push_id LIMIT 1)
-            FROM opened
-            WHERE opened.push_id IS NOT NULL
-        ),
-        orphan AS (
-            SELECT push_id
-            FROM opened
-            WHERE push_id IS NOT NULL
-                AND NOT EXISTS (SELECT 1 FROM pushes WHERE id = opened.push_id)
-        ),
-        counts AS (
-            DELETE FROM push_open_counts USING orphan WHERE push_open_counts.push_id = orphan.push_id
-        )
-        DELETE FROM push_opens
-        WHERE (push_id, user_id) IN (
-            SELECT opens.push_id, opens.user_id
-            FROM orphan
-            JOIN push_opens AS opens ON opens.push_id = orphan.push_id
-            LIMIT $1
-        )
-        """
-
-    let limit: Int
-
-    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
-}
-
-/// Deletes a user from those who have opened pushes. The counts stay: they name nobody.
-struct DeleteOpensOfUser: PostgresStatement {
+/// Deletes users from those who have opened pushes. The counts stay: they name nobody.
+struct DeleteOpensOfUsers: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM push_opens
-        WHERE user_id = $1
-            AND opened_at <= COALESCE($2::timestamptz, 'infinity')
+        USING unnest($1::bigint[], $2::timestamptz[]) AS item (user_id, until)
+        WHERE push_opens.user_id = item.user_id
+            AND opened_at <= COALESCE(item.until, 'infinity')
         """
 
-    let userID: Int64
-    /// The time until which they were opened; `nil` for all.
-    let until: Date?
+    /// The users, each with the time until which they were opened; `nil` for all.
+    let users: [(id: Int64, until: Date?)]
 
-    var parameters: [PostgresValue] { [.int64(userID), .timestamp(until)] }
+    var parameters: [PostgresValue] { [.int64s(users.map(\.id)), .timestamps(users.map(\.until))] }
 }

@@ -13,18 +13,22 @@ extension PushStore {
     /// Approves or rejects a push that an unrelated key has created. Returns whether the push waited for that. Of concurrent
     /// decisions, one changes the push.
     ///
-    /// - Parameter record: The record for the audit log.
+    /// - Parameters:
+    ///   - hours: The hours for advertising.
+    ///   - record: The record for the audit log.
     func decide(
         _ id: UUID,
         _ decision: Decision,
         by key: KeyIdentity,
+        hours: PostgresValue,
         recording record: AuditRecord?
     ) async throws -> Bool {
         let changed =
             switch decision {
             case .approve: try await pool.write(ApprovePush(id: id, key: key), recording: record) as Int
             case .reject(let reason):
-                try await pool.write(RejectPush(id: id, key: key, reason: reason), recording: record) as Int
+                try await pool.write(RejectPush(id: id, key: key, reason: reason, hours: hours), recording: record)
+                    as Int
             }
         return changed > 0
     }
@@ -90,7 +94,8 @@ struct RejectPush: PostgresStatement {
         SET state = 'canceled',
             reason = 'Rejected' || COALESCE(': ' || $5, '.'),
             stopped_by = $3,
-            finished_at = now()
+            finished_at = now(),
+            ended_at_night = \(AdvertisingHours.isNight("now()", hours: "$6"))
         WHERE id = $1
             AND state = ANY ($4)
             AND NOT operator_keys_are_related(created_by_key, $2)
@@ -100,9 +105,11 @@ struct RejectPush: PostgresStatement {
     let id: UUID
     let key: KeyIdentity
     let reason: String?
+    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
+    let hours: PostgresValue
 
     var parameters: [PostgresValue] {
-        [.uuid(id), .uuid(key.id), .text(key.name), .states(before: .reject), .text(reason)]
+        [.uuid(id), .uuid(key.id), .text(key.name), .states(before: .reject), .text(reason), hours]
     }
 }
 

@@ -8,12 +8,14 @@ extension PushStore {
     /// - Parameters:
     ///   - operator: The name of the operator key of the request.
     ///   - retriesUncertain: Whether a retry includes uncertain batches, whose users may be reached twice.
+    ///   - hours: The hours for advertising.
     ///   - record: The record for the audit log.
     func control(
         _ id: UUID,
         _ control: PushControl,
         by operator: String?,
         retriesUncertain: Bool = false,
+        hours: PostgresValue,
         recording record: AuditRecord?
     ) async throws -> Bool {
         func change<Statement: PostgresStatement>(_ statement: Statement) async throws -> Bool
@@ -23,7 +25,7 @@ extension PushStore {
         return switch control {
         case .pause: try await change(PausePush(id: id, operator: `operator`))
         case .resume: try await change(ResumePush(id: id))
-        case .cancel: try await change(CancelPush(id: id, operator: `operator`))
+        case .cancel: try await change(CancelPush(id: id, operator: `operator`, hours: hours))
         case .retry: try await change(RetryPush(id: id, includesUncertain: retriesUncertain))
         }
     }
@@ -76,7 +78,8 @@ struct CancelPush: PostgresStatement {
         SET state = 'canceled',
             reason = NULL,
             stopped_by = $3,
-            finished_at = now()
+            finished_at = now(),
+            ended_at_night = \(AdvertisingHours.isNight("now()", hours: "$4"))
         WHERE id = $1
             AND state = ANY ($2)
         """
@@ -84,8 +87,10 @@ struct CancelPush: PostgresStatement {
     let id: UUID
     /// The name of the operator key.
     let `operator`: String?
+    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
+    let hours: PostgresValue
 
-    var parameters: [PostgresValue] { [.uuid(id), .states(before: .cancel), .text(`operator`)] }
+    var parameters: [PostgresValue] { [.uuid(id), .states(before: .cancel), .text(`operator`), hours] }
 }
 
 /// Begins the retry of a finished push, if it has batches to retry. ``RetryBatches`` makes them waiting, in steps.

@@ -43,7 +43,7 @@ struct ExpirePush: PostgresStatement {
         UPDATE pushes
         SET state = 'expired',
             finished_at = now(),
-            expired_at_night = kind IS NOT DISTINCT FROM 'advertising' AND NOT to_testers AND advertising_ends($3, expires_at) IS NULL
+            ended_at_night = \(AdvertisingHours.isNight("expires_at", hours: "$3"))
         WHERE id = $1
             AND state = ANY ($2)
             AND expires_at <= now()

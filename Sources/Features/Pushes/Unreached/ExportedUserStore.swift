@@ -10,12 +10,18 @@ struct ExportedUserStore: Sendable {
     private static let maxUsersPerRead: Int32 = 5000
 
     let pool: PostgresPool
+    /// Whether user ids are Kakao's. Otherwise those of events are of other users.
+    let hasKakaoUserIDs: Bool
 
     /// A push whose users are exported.
     struct Push: Sendable {
+        let id: UUID
+        let createdAt: Date
         /// Whether retention has begun to delete its batches.
         let isRemoved: Bool
         let state: PushState
+        /// Whether none of its requests is in flight, if it was canceled or has expired.
+        let isSettled: Bool
         /// Whether all users whom its preparation has skipped so far are known.
         let hasSkipped: Bool
         /// Why its last batches were not sent; `nil` if it was neither canceled nor has expired.
@@ -24,7 +30,7 @@ struct ExportedUserStore: Sendable {
 
     /// Users with the same cause.
     struct Users: Sendable {
-        let ids: [Int64]
+        fileprivate(set) var ids: [Int64]
         let cause: UnreachedCause
         var kakaoCode: Int32?
         /// Kakao's words, or why there are none.
@@ -40,6 +46,8 @@ struct ExportedUserStore: Sendable {
         case list(UnreachedCause, position: Int64, users: Int32)
         /// A batch.
         case batch(Int32)
+        /// A batch that waits.
+        case waiting(Int32)
         /// A part of the push, and the number of its users before the place.
         case part(Int32, users: Int32)
         case end
@@ -50,25 +58,45 @@ struct ExportedUserStore: Sendable {
         try await pool.read(FindExportedPush(id: id)).first
     }
 
-    /// Returns the next users of an export; none after the last ones.
+    /// Returns the next users of an export, without those who have left the app since the push was created; none after the last ones.
     ///
     /// - Parameters:
     ///   - causes: The chosen causes, which ``ExportedUsers/causes`` lists.
     ///   - last: The last users that were returned; `nil` for the first ones.
+    /// - Throws: ``PushRemoved`` if retention has begun to delete the push, so that users may be missing; ``PostgresError``.
     func users(
         _ exported: ExportedUsers,
-        of push: UUID,
+        of push: Push,
         _ causes: [UnreachedCause],
-        unsentCause: UnreachedCause?,
         after last: Users?
     ) async throws -> [Users] {
+        var users = try await read(exported, of: push, causes, after: last?.place)
+        guard !users.isEmpty else {
+            guard try await find(push.id)?.isRemoved == false else { throw PushRemoved() }
+            return []
+        }
+        let search = FindDepartedUsers(userIDs: users.flatMap(\.ids), since: push.createdAt)
+        guard hasKakaoUserIDs, let departed = try await pool.read(search).first, !departed.isEmpty else { return users }
+        for place in users.indices { users[place].ids.subtract(departed) }
+        return users
+    }
+
+    /// Retention has begun to delete a push.
+    struct PushRemoved: Error {}
+
+    private func read(
+        _ exported: ExportedUsers,
+        of push: Push,
+        _ causes: [UnreachedCause],
+        after place: Place?
+    ) async throws -> [Users] {
         switch exported {
-        case .skipped: return try await skipped(of: push, causes, after: last?.place)
-        case .failed: return try await batches(of: push, .failed, after: last?.place)
-        case .uncertain: return try await batches(of: push, .uncertain, after: last?.place)
+        case .skipped: return try await skipped(of: push.id, causes, after: place)
+        case .failed: return try await batches(of: push.id, .failed, after: place)
+        case .uncertain: return try await uncertain(of: push, after: place)
         case .unsent:
-            guard let unsentCause, causes.contains(unsentCause) else { return [] }
-            return try await unsent(of: push, unsentCause, after: last?.place)
+            guard let cause = push.unsentCause, causes.contains(cause) else { return [] }
+            return try await unsent(of: push.id, cause, after: place)
         }
     }
 
@@ -88,28 +116,39 @@ struct ExportedUserStore: Sendable {
         var last: Int32 = 0
         if case .batch(let batch) = place { last = batch }
         let list = ListUsersOfBatches(pushID: push, state: state.rawValue, after: last, limit: Self.maxBatchesPerRead)
-        return try await pool.read(list).map {
-            Users(
-                ids: $0.ids,
-                cause: $0.kakaoCode == nil ? .noAnswer : .kakaoError,
-                kakaoCode: $0.kakaoCode,
-                kakaoMessage: $0.kakaoMessage,
-                mayRepeat: $0.mayRepeat,
-                place: .batch($0.batch)
-            )
+        return try await pool.read(list).map { $0.users(at: .batch($0.batch)) }
+    }
+
+    /// Returns users who may have been reached: first those of uncertain batches, then those of batches that were to be sent again when
+    /// the push was canceled or expired.
+    private func uncertain(of push: Push, after place: Place?) async throws -> [Users] {
+        var last: Int32 = 0
+        if case .waiting(let batch) = place {
+            last = batch
+        } else {
+            let users = try await batches(of: push.id, .uncertain, after: place)
+            guard users.isEmpty, push.unsentCause != nil else { return users }
         }
+        return try await waiting(of: push.id, mayRepeat: true, after: last).map { $0.users(at: .waiting($0.batch)) }
+    }
+
+    private func waiting(of push: UUID, mayRepeat: Bool, after batch: Int32) async throws -> [ExportedBatch] {
+        try await pool.read(
+            ListWaitingBatches(pushID: push, mayRepeat: mayRepeat, after: batch, limit: Self.maxBatchesPerRead)
+        )
     }
 
     /// Returns users who were not sent to: first those whose batches have rows of their own, then those whose batches were not claimed.
     private func unsent(of push: UUID, _ cause: UnreachedCause, after place: Place?) async throws -> [Users] {
         var (part, start): (Int32, Int32) = (0, 0)
-        switch place {
-        case .part(let number, let users): (part, start) = (number, users)
-        case nil, .batch, .list, .end:
+        if case .part(let number, let users) = place {
+            (part, start) = (number, users)
+        } else {
             var last: Int32 = 0
-            if case .batch(let batch) = place { last = batch }
-            let list = ListUnsentBatches(pushID: push, after: last, limit: Self.maxBatchesPerRead)
-            let users = try await pool.read(list).map { Users(ids: $0.ids, cause: cause, place: .batch($0.batch)) }
+            if case .waiting(let batch) = place { last = batch }
+            let users = try await waiting(of: push, mayRepeat: false, after: last).map {
+                Users(ids: $0.ids, cause: cause, place: .waiting($0.batch))
+            }
             guard users.isEmpty else { return users }
         }
         let list = ListUnclaimedUsers(pushID: push, part: part, start: start, limit: Self.maxUsersPerRead)
@@ -124,7 +163,8 @@ struct ExportedUserStore: Sendable {
 /// Finds a push whose users are to be exported.
 struct FindExportedPush: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.removed_at IS NOT NULL, push.state, push.skipped_up_to = push.prepared_up_to, summary.unsent_cause
+        SELECT push.id, push.created_at, push.removed_at IS NOT NULL, push.state, push_is_settled(push.id),
+            push.skipped_up_to = push.prepared_up_to, summary.unsent_cause
         FROM pushes AS push
         JOIN push_summaries AS summary USING (id)
         WHERE id = $1
@@ -135,14 +175,50 @@ struct FindExportedPush: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(id)] }
 
     static func decode(_ row: PostgresRow) throws -> ExportedUserStore.Push {
-        let (isRemoved, state, hasSkipped, cause) = try row.decode(Bool.self, String.self, Bool.self, String?.self)
-        return ExportedUserStore.Push(
-            isRemoved: isRemoved,
-            state: PushState(rawValue: state) ?? .halted,
-            hasSkipped: hasSkipped,
-            unsentCause: cause.flatMap(UnreachedCause.init(rawValue:))
-        )
+        try row.decode { column in
+            try ExportedUserStore.Push(
+                id: column.next(),
+                createdAt: column.next(),
+                isRemoved: column.next(),
+                state: PushState(rawValue: column.next()) ?? .halted,
+                isSettled: column.next(),
+                hasSkipped: column.next(),
+                unsentCause: column.next(String?.self).flatMap(UnreachedCause.init(rawValue:))
+            )
+        }
     }
+}
+
+/// Returns those of some users who have left the app since a time, as far as it is known, in ascending order: users who were erased are
+/// known for a day.
+struct FindDepartedUsers: PostgresStatement {
+    static let sql: SQL = """
+        SELECT ARRAY(
+            SELECT user_id
+            FROM events
+            WHERE user_id = ANY ($1)
+                AND happened_at >= $2
+                AND is_departure(type)
+            UNION
+            SELECT user_id
+            FROM accounts
+            WHERE user_id = ANY ($1)
+                AND state = 'unlinked'
+            UNION
+            SELECT user_id
+            FROM erased_users
+            WHERE user_id = ANY ($1)
+                AND erased_at >= $2
+            ORDER BY user_id
+        )
+        """
+
+    let userIDs: [Int64]
+    let since: Date
+
+    var parameters: [PostgresValue] { [.int64s(userIDs), .timestamp(since)] }
+
+    static func decode(_ row: PostgresRow) throws -> [Int64] { try row.decode([Int64].self) }
 }
 
 /// Reads up to `limit` users of the next list of users whom a push skipped, in the order of the causes and of the steps.
@@ -213,6 +289,7 @@ struct ReadUsersBesideBatch: PostgresStatement {
             AND user_ids IS NOT NULL
             AND prepared_up_to = 0
             AND prepared_at IS NOT NULL
+            AND removed_at IS NULL
         """
 
     let pushID: UUID
@@ -248,6 +325,18 @@ struct ExportedBatch: Sendable {
     private init(batch: Int32, ids: [Int64], kakaoCode: Int32?, kakaoMessage: String?, mayRepeat: Bool) {
         (self.batch, self.ids, self.mayRepeat) = (batch, ids, mayRepeat)
         (self.kakaoCode, self.kakaoMessage) = (kakaoCode, kakaoMessage)
+    }
+
+    /// Returns the users with the last response to their batch as the cause.
+    fileprivate func users(at place: ExportedUserStore.Place) -> ExportedUserStore.Users {
+        ExportedUserStore.Users(
+            ids: ids,
+            cause: kakaoCode == nil ? .noAnswer : .kakaoError,
+            kakaoCode: kakaoCode,
+            kakaoMessage: kakaoMessage,
+            mayRepeat: mayRepeat,
+            place: place
+        )
     }
 
     /// Returns a query of batches with rows of their own of the push `$1` after the batch `$2`, in ascending order of their users, at least
@@ -303,16 +392,18 @@ struct ListUsersOfBatches: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> ExportedBatch { try ExportedBatch(row) }
 }
 
-/// Lists the users of those batches of a push with rows of their own that wait and were certainly not carried out, in ascending order.
-struct ListUnsentBatches: PostgresStatement {
-    static let sql = ExportedBatch.query(of: "state = 'waiting' AND NOT may_repeat")
+/// Lists the users of those batches of a push with rows of their own that wait, in ascending order.
+struct ListWaitingBatches: PostgresStatement {
+    static let sql = ExportedBatch.query(of: "state = 'waiting' AND may_repeat = $4")
 
     let pushID: UUID
+    /// Whether a request that was not answered may have reached the users, or certainly has not.
+    let mayRepeat: Bool
     /// The last batch of the previous page; 0 for the first page.
     let after: Int32
     let limit: Int
 
-    var parameters: [PostgresValue] { [.uuid(pushID), .int32(after), .int64(Int64(limit))] }
+    var parameters: [PostgresValue] { [.uuid(pushID), .int32(after), .int64(Int64(limit)), .bool(mayRepeat)] }
     static func decode(_ row: PostgresRow) throws -> ExportedBatch { try ExportedBatch(row) }
 }
 

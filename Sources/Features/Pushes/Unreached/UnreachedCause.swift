@@ -13,7 +13,7 @@ enum UnreachedCause: String, Sendable, CaseIterable {
     case canceled
     /// `expires_at` ended the push before the user's batch was sent.
     case expired
-    /// The same, outside the hours for advertising.
+    /// Advertising was canceled or expired outside its hours, before the user's batch was sent.
     case night
     /// The last response to the user's batch was an error of Kakao.
     case kakaoError = "kakao_error"
@@ -29,7 +29,7 @@ enum ExportedUsers: String, Sendable, CaseIterable {
     case failed
     /// The users of batches that were not sent before the push was canceled or expired.
     case unsent
-    /// The users of batches of which it is unknown whether Kakao accepted them.
+    /// The users of batches of which it is unknown whether Kakao accepted them, also those that were to be sent again when the push ended.
     case uncertain
 
     /// The causes that a request can choose; none if all users are exported.

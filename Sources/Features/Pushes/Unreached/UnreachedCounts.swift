@@ -13,7 +13,7 @@ struct UnreachedCounts: Sendable, Equatable {
 
     /// `nil` if a server of version 0.1.0 has prepared the push, or a part of it.
     var skipped: Skipped? = Skipped()
-    /// The users of batches that were not sent before the push ended, and of those in flight then.
+    /// The users of batches that were not sent before the push ended, of those in flight then, and of those that were to be sent again.
     var unsent: Int64 = 0
     /// Why they were not sent; `nil` if the push was neither canceled nor has expired.
     var unsentCause: UnreachedCause?
@@ -57,7 +57,8 @@ extension PushSummary {
             .member(
                 "unsent",
                 unsentShape.kind,
-                "The users whose batches were not sent before the push ended. At its end, those in flight are among them.",
+                "The users whose batches were not sent before the push ended. Those in flight at its end are among them until their result is "
+                    + "stored, and so are those who may have been reached, whom `state=uncertain` exports.",
                 \.unreached
             ),
             .member(
@@ -89,7 +90,9 @@ extension PushSummary {
         [
             .member("canceled", .count, "The push was canceled.") { $0.unsent(.canceled) },
             .member("expired", .count, "It expired.") { $0.unsent(.expired) },
-            .member("night", .count, "It is advertising, and expired outside its hours.") { $0.unsent(.night) },
+            .member("night", .count, "It is advertising, and was canceled or expired outside its hours.") {
+                $0.unsent(.night)
+            },
         ]
     )
 }

@@ -126,10 +126,14 @@ struct PushUserRoutes: RouteCollection {
         let format = try call[Self.format] ?? UserListFormat(accepted: call.request[.accept]) ?? .csv
         let causes = try Self.causes(chosen, of: exported)
         let push = try await find(id, exported)
-        return try await .export(format.contentType, header: format.header) { [exports] last in
-            try await exports.users(exported, of: id, causes, unsentCause: push.unsentCause, after: last)
-        } write: { users, bytes in
-            format.write(users, to: &bytes)
+        do {
+            return try await .export(format.contentType, header: format.header) { [exports] last in
+                try await exports.users(exported, of: push, causes, after: last)
+            } write: { users, bytes in
+                format.write(users, to: &bytes)
+            }
+        } catch is ExportedUserStore.PushRemoved {
+            throw Self.pushRemoved
         }
     }
 
@@ -159,6 +163,13 @@ struct PushUserRoutes: RouteCollection {
             throw Problem(
                 of: .wrongState,
                 "The push is in state `\(push.state.rawValue)`: what is not sent yet may still be. Cancel it, or wait for its end."
+            )
+        }
+        if exported != .skipped, push.state.isFinal, !push.isSettled {
+            throw Problem(
+                of: .wrongState,
+                "Requests of the push are still in flight. Try again in 10 seconds.",
+                headerFields: [.retryAfter: "10"]
             )
         }
         if exported == .skipped, !push.hasSkipped {

@@ -41,7 +41,7 @@ struct ShareRoutes: RouteCollection {
         .textObject(
             count: 50,
             names: 1...64,
-            values: 0...1000,
+            values: .text(0...1000),
             rule: "other than share, and not made up of capitals, digits and underscores only, like Kakao's own"
         ) { $0 != ShareSigner.argument && !ShareSigner.isOfKakao($0) },
         default: [:],

@@ -29,7 +29,7 @@ package enum MessageContent: Sendable {
     )
     private static let templateArgs = Field.optional(
         "template_args",
-        .textObject(count: 100, names: 1...64, values: 0...2000).limited(toBytes: TemplateSize.maximumBytes),
+        .textObject(count: 100, names: 1...64, values: .text(0...2000)).limited(toBytes: TemplateSize.maximumBytes),
         "The arguments of the custom template: at most 10,240 bytes as JSON."
     )
     private static let requestURL = Field.optional(

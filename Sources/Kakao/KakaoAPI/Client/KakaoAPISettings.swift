@@ -11,6 +11,8 @@ package struct KakaoAPISettings: Sendable {
     package var app: KakaoAppKey?
     /// The version of the Push API to use.
     package var pushVersion: PushVersion
+    /// Whether the users to delete from a customer file are objects: see ``CustomerReference``.
+    package var sendsCustomerObjects = false
 
     package init(
         apiURL: String = "https://kapi.kakao.com",

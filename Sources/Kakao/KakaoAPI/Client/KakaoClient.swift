@@ -56,7 +56,7 @@ package struct KakaoClient: Sendable {
         var answer: Call.Answer?
         try await exchange(
             request,
-            (operation.name, operation.family, operation.host),
+            (operation.name, operation.family, operation.host, operation.sendsJSON),
             credential.kind,
             secrets: { self.secrets(of: call, credential) },
             isValid: { response in
@@ -69,7 +69,8 @@ package struct KakaoClient: Sendable {
     }
 
     /// Makes a call and returns Kakao's response as it is, so that members which Kakao adds later reach the caller too. It is
-    /// JSON, or empty if the call's answer may be.
+    /// JSON, or empty if the call's answer may be. Of a call that must not be repeated, it is as declared: the JSON of a proxy would
+    /// pass for a message that was sent, or for an event that was created.
     ///
     /// - Throws: ``KakaoError``, also if Kakao responds with an error.
     package func relay<Call: KakaoCall>(
@@ -81,10 +82,14 @@ package struct KakaoClient: Sendable {
         let request = request(of: call, operation, as: credential, uploads)
         return try await exchange(
             request,
-            (operation.name, operation.family, operation.host),
+            (operation.name, operation.family, operation.host, operation.sendsJSON),
             credential.kind,
             secrets: { self.secrets(of: call, credential) },
-            isValid: { $0.body.isEmpty ? operation.answer.admitsEmpty : reportsNoError($0.body) }
+            isValid: { response in
+                let answer = operation.answer
+                if !operation.isIdempotent { return answer.decode(response.body) != nil }
+                return response.body.isEmpty ? answer.admitsEmpty : reportsNoError(response.body)
+            }
         )
     }
 
@@ -108,7 +113,7 @@ package struct KakaoClient: Sendable {
     @discardableResult
     private func exchange(
         _ request: HTTPClientRequest,
-        _ operation: (name: String, family: KakaoFamily, host: KakaoHost),
+        _ operation: (name: String, family: KakaoFamily, host: KakaoHost, sendsJSON: Bool),
         _ credential: KakaoCredential.Kind,
         secrets: () -> [String],
         isValid: (HTTPClientResponse) -> Bool
@@ -135,7 +140,13 @@ package struct KakaoClient: Sendable {
                 throw KakaoError(kind: .unreachable(error), credential: credential)
             }
             guard (200..<300).contains(response.status), isValid(response) else {
-                throw KakaoError(response, from: operation.host, credential, secrets: secrets())
+                throw KakaoError(
+                    response,
+                    from: operation.host,
+                    credential,
+                    secrets: secrets(),
+                    hidesJSON: operation.sendsJSON
+                )
             }
             report(nil)
             return response

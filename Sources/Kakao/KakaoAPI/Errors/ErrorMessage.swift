@@ -11,15 +11,23 @@ enum ErrorMessage {
 
     /// Returns the message without secrets and line ends, cut to `maximumCharacters`.
     ///
-    /// - Parameter secrets: Texts that are masked wherever they occur.
+    /// - Parameters:
+    ///   - secrets: Texts that are masked wherever they occur.
+    ///   - hidesJSON: Whether the request has personal data in a JSON body: what the message may quote of it is masked, from the first
+    ///     sign of JSON on, and numbers that may be phone numbers or user ids.
     static func scrubbed(
         _ message: String,
         of secrets: [String] = [],
+        hidesJSON: Bool = false,
         maximumCharacters: Int = maximumCharacters
     ) -> String {
         var text = message
         for secret in secrets where !secret.isEmpty { text = text.replacing(secret, with: "***") }
         text = String(text.unicodeScalars.prefix(maximumScannedScalars))
+        if hidesJSON {
+            if let start = text.firstIndex(where: { "{[\"".contains($0) }) { text = "\(text[..<start])***" }
+            text = text.replacing(/\d[\d \-()+]{5,}\d/, with: "***")
+        }
         let named =
             /(?i)((?:token|\bdid|device_?id|key|authorization|\bcode|secret|verifier)["']?\s*[=:]\s*["']?)[^\s,;&)}\]"']+/
         text = text.replacing(named) { "\($0.1)***" }

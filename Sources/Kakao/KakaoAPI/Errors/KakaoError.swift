@@ -71,19 +71,27 @@ extension KakaoError {
     /// Parses a response that is no success: `{"msg": …, "code": …}` from Kakao's API, `{"error": …, "error_description": …,
     /// "error_code": …}` from its authorization server. Kakao's codes are negative. Anything else is not Kakao's word.
     ///
-    /// - Parameter secrets: The secrets of the request, which the response may repeat.
-    init(_ response: HTTPClientResponse, from host: KakaoHost, _ credential: KakaoCredential.Kind, secrets: [String]) {
+    /// - Parameters:
+    ///   - secrets: The secrets of the request, which the response may repeat.
+    ///   - hidesJSON: Whether the request has personal data in a JSON body, which logs must not have.
+    init(
+        _ response: HTTPClientResponse,
+        from host: KakaoHost,
+        _ credential: KakaoCredential.Kind,
+        secrets: [String],
+        hidesJSON: Bool
+    ) {
         let retryAfter = response.headerFields[.retryAfter].flatMap { RetryAfter.duration($0) }
         let body = response.status >= 400 ? try? JSONValue(parsing: response.body, maximumDepth: 8) : nil
         let code = host == .api ? KakaoErrorCode(of: body) : nil
         let oauthError = host == .auth ? OAuthError(body) : nil
         guard let object = body?.object, code != nil || oauthError != nil else {
-            let unrecognized = UnrecognizedResponse(response, secrets: secrets)
+            let unrecognized = UnrecognizedResponse(response, secrets: secrets, hidesJSON: hidesJSON)
             self.init(kind: .unrecognized(unrecognized), credential: credential, retryAfter: retryAfter)
             return
         }
         let textName = oauthError == nil ? "msg" : "error_description"
-        let message = ErrorMessage.scrubbed(object[textName]?.string ?? "", of: secrets)
+        let message = ErrorMessage.scrubbed(object[textName]?.string ?? "", of: secrets, hidesJSON: hidesJSON)
         self.init(
             kind: .refused(status: response.status, code: code, message: message),
             credential: credential,

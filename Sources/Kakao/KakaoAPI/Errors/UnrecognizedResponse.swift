@@ -12,7 +12,7 @@ package struct UnrecognizedResponse: Sendable, Hashable {
     package let contentType: String?
     /// The header field `Server`, and the header field `Via`, which proxies add; `nil` if there is none.
     package let server, via: String?
-    /// The title of an HTML page, or the first 200 characters of any other text; empty if there is none.
+    /// The title of an HTML page, or the first 200 characters of any other text; empty if there is none, or if it may quote personal data.
     package let text: String
 
     /// - Parameter text: It contains no secrets.
@@ -25,8 +25,10 @@ package struct UnrecognizedResponse: Sendable, Hashable {
         self.text = text
     }
 
-    /// - Parameter secrets: The secrets of the request, which the response may repeat.
-    init(_ response: HTTPClientResponse, secrets: [String]) {
+    /// - Parameters:
+    ///   - secrets: The secrets of the request, which the response may repeat.
+    ///   - hidesJSON: See ``ErrorMessage``. No text is kept then.
+    init(_ response: HTTPClientResponse, secrets: [String], hidesJSON: Bool) {
         let fields = response.headerFields
         func field(_ name: HTTPField.Name) -> String? {
             fields[name].map { ErrorMessage.scrubbed($0, of: secrets, maximumCharacters: 100) }
@@ -37,7 +39,7 @@ package struct UnrecognizedResponse: Sendable, Hashable {
             contentType: contentType,
             server: field(.server),
             via: field(.via),
-            text: Self.text(of: response.body, secrets: secrets)
+            text: hidesJSON ? "" : Self.text(of: response.body, secrets: secrets)
         )
     }
 

@@ -1,5 +1,6 @@
 import JSON
 import KakaoAPI
+import Locking
 import Net
 import Schemas
 
@@ -10,6 +11,8 @@ struct CalendarCalls: Sendable {
 
     let users: AppUsers
     let calendars: CalendarStore
+    /// The URL of the sandbox, which the addresses of pages begin with.
+    let url: Locked<String>
 
     func add(to server: inout KakaoCallServer) {
         addCalendars(to: &server)
@@ -17,7 +20,7 @@ struct CalendarCalls: Sendable {
         addPublicEvents(to: &server)
         addSubscriptions(to: &server)
         addTasks(to: &server)
-        server.on(RetrieveHolidays.self) { call, _ in Self.holidays(call) }
+        server.on(RetrieveHolidays.self) { call, _ throws(KakaoRefusal) in try Self.holidays(call) }
     }
 
     // MARK: Calendars
@@ -33,7 +36,7 @@ struct CalendarCalls: Sendable {
                 name: "My Calendar",
                 options: CalendarOptions(color: "BLUE", reminder: 15)
             )
-            let subscribed = published.calendars.filter { user.subscriptions.contains($0.id) }
+            let subscribed = published.calendars.map(\.calendar).filter { user.subscriptions.contains($0.id) }
             return RetrieveCalendars.Answer(
                 calendars: filter == ["SUBSCRIBE"] ? nil : [primary] + user.calendars,
                 subscribedCalendars: filter == ["USER"] ? nil : subscribed
@@ -44,11 +47,11 @@ struct CalendarCalls: Sendable {
         }
         add(UpdateCalendar.self, to: &server) { call, user, _ throws(KakaoRefusal) in
             try user.updateCalendar(call.calendarID, call.name, call.options)
-            return CalendarIDAnswer(id: call.calendarID)
+            return CalendarChangeAnswer(id: call.calendarID)
         }
         add(DeleteCalendar.self, to: &server) { call, user, _ throws(KakaoRefusal) in
             try user.deleteCalendar(call.calendarID)
-            return CalendarIDAnswer(id: call.calendarID)
+            return CalendarChangeAnswer(id: call.calendarID)
         }
     }
 
@@ -60,69 +63,112 @@ struct CalendarCalls: Sendable {
         }
         add(RetrieveEvents.self, to: &server) { call, user, published throws(KakaoRefusal) in
             let events = user.allEvents(published).filter { call.calendarID == nil || $0.owner == call.calendarID }
-            return try page(events, call.period, showsCalendar: true)
+            return try page(events, call.period, ("calendar_id", call.calendarID), RetrieveEvents.operation.path) {
+                $0.userAnswer
+            }
         }
         add(RetrieveEvent.self, to: &server) { call, user, published throws(KakaoRefusal) in
-            guard let event = user.allEvents(published).first(where: { $0.id == call.eventID }) else {
+            guard let event = user.allEvents(published).first(where: { $0.listedID == call.eventID }) else {
                 throw CalendarStore.unknownEvent
             }
-            return try event.answer(showsCalendar: true)
+            return event.userAnswer
         }
         add(UpdateEvent.self, to: &server) { call, user, _ throws(KakaoRefusal) in
             try user.updateEvent(call.eventID, call.event, to: call.calendarID, call.recurrenceUpdate)
-                .map { CalendarIDAnswer(id: $0) }
+                .map { CalendarChangeAnswer(id: $0) }
         }
         add(UpdateGuestEvent.self, to: &server) { call, user, _ throws(KakaoRefusal) in
-            // A guest sets what only the guest sees.
+            // Kakao's documents do not say which members a guest may change. These two only the guest sees.
             var changes = JSONObject()
             for name in ["color", "reminders"] { changes[name] = call.event?[name] }
             return try user.updateEvent(call.eventID, changes, to: call.calendarID, call.recurrenceUpdate)
-                .map { CalendarIDAnswer(id: $0) }
+                .map { CalendarChangeAnswer(id: $0) }
         }
         add(DeleteEvent.self, to: &server) { call, user, _ throws(KakaoRefusal) in
-            try user.deleteEvent(call.eventID, call.recurrenceUpdate).map { CalendarIDAnswer(id: $0) }
+            try user.deleteEvent(call.eventID, call.recurrenceUpdate).map { CalendarChangeAnswer(id: $0) }
+        }
+    }
+
+    /// A page of a list.
+    private struct Page {
+        /// The period in Unix seconds.
+        let period: Range<Int>
+        let limit: Int
+        /// The number of events on the pages before it.
+        var start: Int
+
+        /// The text that names the page in an address.
+        var token: String { "\(period.lowerBound).\(period.upperBound).\(limit).\(start)" }
+
+        /// - Throws: Error -2 for a token that is not ``token``, and for a call that names no period.
+        init(_ call: CalendarPeriod) throws(KakaoRefusal) {
+            guard let token = call.nextPageToken else {
+                period = try CalendarCalls.range(of: call)
+                limit = Int(call.limit ?? CalendarCalls.pageSize)
+                start = 0
+                return
+            }
+            let parts = token.split(separator: ".", omittingEmptySubsequences: false)
+            let numbers = parts.compactMap { Int64(decimal: String($0)).map { Int($0) } }
+            guard parts.count == 4, numbers.count == 4, numbers[0] <= numbers[1], numbers[2] > 0, numbers[3] >= 0 else {
+                throw .badParameter("failed to parse parameter. name=next_page_token")
+            }
+            period = numbers[0]..<numbers[1]
+            limit = numbers[2]
+            start = numbers[3]
         }
     }
 
     /// Returns a page of the events of a period, by their beginnings.
     ///
-    /// - Parameter showsCalendar: Whether the events name their calendars.
-    /// - Throws: Error -2 if the call names no period.
+    /// - Parameters:
+    ///   - owner: The parameter of the call that names the calendar or the channel, which the address of the next page repeats.
+    ///   - path: The path of the call.
+    ///   - answer: Returns an event of the answer.
+    /// - Throws: Error -2 if the call names neither a period nor a page.
     private func page(
         _ events: [CalendarStore.Event],
-        _ period: CalendarPeriod,
-        showsCalendar: Bool
+        _ call: CalendarPeriod,
+        _ owner: (name: String, id: String?),
+        _ path: String,
+        answer: (CalendarStore.Event) -> CalendarEvent
     ) throws(KakaoRefusal) -> CalendarEvents {
-        let range = try Self.range(of: period)
+        var page = try Page(call)
         let found = events.compactMap { event in event.seconds.map { (event: event, seconds: $0) } }
-            .filter { $0.seconds.start < range.upperBound && $0.seconds.end >= range.lowerBound }
+            .filter { $0.seconds.start < page.period.upperBound && $0.seconds.end >= page.period.lowerBound }
             .sorted { ($0.seconds.start, $0.event.id) < ($1.seconds.start, $1.event.id) }
-        let start = period.nextPageToken.map { Int($0) ?? found.count } ?? 0
-        guard (0...found.count).contains(start) else {
-            throw .badParameter("failed to parse parameter. name=next_page_token")
+            .map(\.event)
+        let rest = found.dropFirst(page.start)
+        let shown = rest.prefix(page.limit)
+        let hasNext = shown.count < rest.count
+        var query = FormBody()
+        if hasNext {
+            page.start += shown.count
+            if let id = owner.id { query.append(owner.name, id) }
+            query.append("next_page_token", page.token)
         }
-        let end = min(start + Int(period.limit ?? Self.pageSize), found.count)
-        var answers: [CalendarEvent] = []
-        for entry in found[start..<end] { answers.append(try entry.event.answer(showsCalendar: showsCalendar)) }
-        return CalendarEvents(events: answers, nextPageToken: end < found.count ? String(end) : nil)
+        let address = "\(url.withLock { $0 })\(path)?\(String(decoding: query.bytes, as: UTF8.self))"
+        return CalendarEvents(events: shown.map(answer), hasNext: hasNext, afterURL: hasNext ? address : nil)
     }
 
     /// Returns the period of a call in Unix seconds.
     private static func range(of period: CalendarPeriod) throws(KakaoRefusal) -> Range<Int> {
-        if let preset = period.preset {
-            // The sandbox knows the time zone Asia/Seoul only, which is 9 hours ahead of UTC all year.
-            let offset = 9 * 3600
-            let now = Int(WallClock.unixMilliseconds / 1000) + offset
-            let date = CivilDate(unixSeconds: now)
-            let day = now - now % 86_400
-            let (start, end) =
-                switch preset {
-                case .today: (day, day + 86_400)
-                case .thisWeek: (day - date.weekday * 86_400, day + (7 - date.weekday) * 86_400)
-                case .thisMonth: (Self.month(date, after: 0), Self.month(date, after: 1))
-                }
-            return start - offset..<end - offset
-        }
+        guard let preset = period.preset else { return try range(from: period.from, to: period.to) }
+        // The sandbox knows the time zone Asia/Seoul only, which is 9 hours ahead of UTC all year.
+        let offset = 9 * 3600
+        let now = Int(WallClock.unixMilliseconds / 1000) + offset
+        let date = CivilDate(unixSeconds: now)
+        let day = now - now % 86_400
+        let (start, end) =
+            switch preset {
+            case .today: (day, day + 86_400)
+            case .thisWeek: (day - date.weekday * 86_400, day + (7 - date.weekday) * 86_400)
+            case .thisMonth: (Self.month(date, after: 0), Self.month(date, after: 1))
+            }
+        return start - offset..<end - offset
+    }
+
+    private static func range(from: String?, to: String?) throws(KakaoRefusal) -> Range<Int> {
         func seconds(_ name: String, _ text: String?) throws(KakaoRefusal) -> Int {
             guard let text else { throw .badParameter("The Parameter [\(name)] cannot be null.") }
             guard let seconds = CalendarTimestamp.unixSeconds(of: text) else {
@@ -130,8 +176,8 @@ struct CalendarCalls: Sendable {
             }
             return seconds
         }
-        let start = try seconds("from", period.from)
-        return start..<max(start, try seconds("to", period.to))
+        let start = try seconds("from", from)
+        return start..<max(start, try seconds("to", to))
     }
 
     /// Returns the first second of a month: that of a date, or a number of months after it.
@@ -154,11 +200,12 @@ struct CalendarCalls: Sendable {
         server.on(RetrievePublicEvents.self) { call, _ throws(KakaoRefusal) in
             let channel = try call.channelPublicID.map { id throws(KakaoRefusal) in try Self.channel(id) }
             let events = calendars.published.events.filter { channel == nil || $0.owner == channel }
-            return try page(events, call.period, showsCalendar: false)
+            let path = RetrievePublicEvents.operation.path
+            return try page(events, call.period, ("channel_public_id", call.channelPublicID), path) { $0.publicAnswer }
         }
         server.on(RetrievePublicEvent.self) { call, _ throws(KakaoRefusal) in
             let published = calendars.published
-            return try published.events[try published.index(of: call.eventID)].answer(showsCalendar: false)
+            return try published.events[try published.index(of: call.eventID)].publicAnswer
         }
         server.on(UpdatePublicEvent.self) { call, _ throws(KakaoRefusal) in
             try calendars.updatePublished { published throws(KakaoRefusal) in
@@ -171,7 +218,7 @@ struct CalendarCalls: Sendable {
             try calendars.updatePublished { published throws(KakaoRefusal) in
                 _ = published.events.remove(at: try published.index(of: call.eventID))
             }
-            return CalendarIDAnswer(id: call.eventID)
+            return CalendarChangeAnswer(id: call.eventID)
         }
         add(FollowPublicEvent.self, to: &server) { call, user, published throws(KakaoRefusal) in
             _ = try published.index(of: call.eventID)
@@ -193,17 +240,17 @@ struct CalendarCalls: Sendable {
 
     private func addSubscriptions(to server: inout KakaoCallServer) {
         add(RetrieveSubscribableCalendars.self, to: &server) { call, _, published throws(KakaoRefusal) in
-            published.calendars.filter { call.channelID == nil || $0.channelID?.anyText == call.channelID }
+            published.calendars.filter { call.channelID == nil || $0.channelID == call.channelID }.map(\.calendar)
         }
         add(SubscribeCalendar.self, to: &server) { call, user, published throws(KakaoRefusal) in
             let id = try published.calendar(call.calendarID, ofChannel: call.channelID)
             if !user.subscriptions.contains(id) { user.subscriptions.append(id) }
-            return CalendarIDAnswer(id: id)
+            return CalendarChangeAnswer(id: id)
         }
         add(UnsubscribeCalendar.self, to: &server) { call, user, published throws(KakaoRefusal) in
             let id = try published.calendar(call.calendarID, ofChannel: call.channelID)
             user.subscriptions.removeAll { $0 == id }
-            return CalendarIDAnswer(id: id)
+            return CalendarChangeAnswer(id: id)
         }
     }
 
@@ -223,17 +270,17 @@ struct CalendarCalls: Sendable {
         }
         add(CompleteTask.self, needing: scope, to: &server) { call, user, _ throws(KakaoRefusal) in
             user.tasks[try user.task(call.taskID)].isCompleted = call.isCompleted
-            return CalendarIDAnswer(id: call.taskID)
+            return CalendarChangeAnswer(id: call.taskID)
         }
         add(DeleteTask.self, needing: scope, to: &server) { call, user, _ throws(KakaoRefusal) in
             user.tasks.remove(at: try user.task(call.taskID))
-            return CalendarIDAnswer(id: call.taskID)
+            return CalendarChangeAnswer(id: call.taskID)
         }
     }
 
     // MARK: Users
 
-    /// Serves a call that concerns a user, who has agreed to a scope.
+    /// Serves a call about a user, who has agreed to a scope.
     ///
     /// - Throws: Error -402 if the user has not.
     private func add<Call: KakaoCall>(
@@ -260,14 +307,12 @@ struct CalendarCalls: Sendable {
         (10, 9, "한글날"), (12, 25, "성탄절"),
     ]
 
-    /// Returns the holidays of a period, or of this year.
-    private static func holidays(_ call: RetrieveHolidays) -> [RetrieveHolidays.Holiday] {
-        let now = Int(WallClock.unixMilliseconds / 1000)
-        let from = call.from.flatMap { CalendarTimestamp.unixSeconds(of: $0) }
-        let to = call.to.flatMap { CalendarTimestamp.unixSeconds(of: $0) }
-        let first = CivilDate(unixSeconds: from ?? now).year
-        // More than two years are not asked for.
-        let years = first...max(first, min(CivilDate(unixSeconds: to ?? from ?? now).year, first + 1))
+    /// Returns the holidays of a period.
+    ///
+    /// - Throws: Error -2 for a text that is no time.
+    private static func holidays(_ call: RetrieveHolidays) throws(KakaoRefusal) -> [RetrieveHolidays.Holiday] {
+        let period = try range(from: call.from, to: call.to)
+        let years = CivilDate(unixSeconds: period.lowerBound).year...CivilDate(unixSeconds: period.upperBound).year
         return years.flatMap { year in
             fixedHolidays.compactMap { holiday -> RetrieveHolidays.Holiday? in
                 let start = CivilDate.unixSeconds(
@@ -278,7 +323,7 @@ struct CalendarCalls: Sendable {
                     minute: 0,
                     second: 0
                 )
-                guard let start, from.map({ start >= $0 }) ?? true, to.map({ start <= $0 }) ?? true else { return nil }
+                guard let start, (period.lowerBound...period.upperBound).contains(start) else { return nil }
                 let date = CivilDate(unixSeconds: start)
                 let text = "\(date.rfc3339)Z"
                 return RetrieveHolidays.Holiday(
@@ -299,23 +344,44 @@ struct CalendarCalls: Sendable {
 }
 
 extension CalendarStore.Event {
-    /// The event in an answer of a call.
-    ///
-    /// - Throws: Error -1 if a control has stored one that cannot be shown.
-    fileprivate func answer(showsCalendar: Bool) throws(KakaoRefusal) -> CalendarEvent {
-        guard let details else { throw .error(.internalError, "the event cannot be read.") }
-        return CalendarEvent(id: id, calendarID: showsCalendar ? owner : nil, details: details)
+    private var details: CalendarEventDetails { CalendarEventDetails.record.readOptionals(members) }
+
+    /// The event in an answer to a call of a user.
+    fileprivate var userAnswer: CalendarEvent {
+        CalendarEvent(
+            id: listedID,
+            calendarID: owner,
+            type: isHosted ? "USER" : nil,
+            isHost: isHosted,
+            isRecurring: isSeries,
+            details: details
+        )
+    }
+
+    /// The event in an answer to a call of the app.
+    fileprivate var publicAnswer: CalendarEvent {
+        CalendarEvent(id: id, calendarID: nil, type: nil, isHost: nil, isRecurring: nil, details: details)
     }
 }
 
 extension CalendarStore.Task {
     /// The task in an answer of a call.
     fileprivate var answer: CalendarTask {
-        let details = try? CalendarTaskDetails.record.readLeniently(members)
-        return CalendarTask(
+        CalendarTask(
             id: id,
             isCompleted: isCompleted,
-            details: details ?? CalendarTaskDetails(content: nil, dueInfo: nil, recurrence: nil)
+            details: CalendarTaskDetails.record.readOptionals(members)
         )
+    }
+}
+
+extension Record {
+    /// Reads an object of which no member is required. An invalid member is absent.
+    fileprivate func readOptionals(_ object: JSONObject) -> Whole {
+        do {
+            return try readLeniently(object)
+        } catch {
+            preconditionFailure("a member is required: \(error.name)")
+        }
     }
 }

@@ -4,8 +4,8 @@ import JSON
 import KakaoAPI
 import Schemas
 
-/// The controls `/sandbox/users/{user_id}/calendar` and `/sandbox/calendar`, which show and change what Talk Calendar knows of a user
-/// and of the app's channels (`docs/sandbox.md`).
+/// The controls `/sandbox/users/{user_id}/calendar` and `/sandbox/calendar`, which show and change the calendars of a user and
+/// those of the app's channels (`docs/sandbox.md`).
 struct CalendarControl: Sendable {
     let calendars: CalendarStore
 
@@ -47,12 +47,12 @@ struct CalendarControl: Sendable {
         }
     }
 
-    /// Changes what the app's channels publish.
+    /// Changes the events and calendars of the app's channels.
     private func setPublished(_ request: Request) throws -> Response {
         let input = try ControlInput(bodyOf: request, known: ["events", "calendars"])
         let channel = AppDefinition.channels[0].publicID
         let events = try Self.events("events", input, owner: "channel_public_id", channel)
-        let subscribable = try input.records("calendars", SubscribableCalendar.record)
+        let subscribable = try input.records("calendars", CalendarStore.ChannelCalendar.record)
         return calendars.updatePublished { published in
             if let events { published.events = events }
             if let subscribable { published.calendars = subscribable }
@@ -134,7 +134,7 @@ struct CalendarControl: Sendable {
             json.member("events", published.events.map { $0.shown(owner: "channel_public_id") })
             json.array("calendars") { array in
                 for calendar in published.calendars {
-                    array.element { SubscribableCalendar.record.write(calendar, &$0) }
+                    array.element { CalendarStore.ChannelCalendar.record.write(calendar, &$0) }
                 }
             }
         }

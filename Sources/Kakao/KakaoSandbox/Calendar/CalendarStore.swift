@@ -1,9 +1,10 @@
 import JSON
 import KakaoAPI
 import Locking
+import Net
 import Schemas
 
-/// What Talk Calendar knows of the app's users, and of its channels.
+/// The calendars, events and tasks of the app's users, and those that its channels publish.
 final class CalendarStore: Sendable {
     /// The maximum number of events or tasks of a user, and of public events.
     static let maximumEntries = 10_000
@@ -18,10 +19,10 @@ final class CalendarStore: Sendable {
     /// Returns a user.
     func user(_ userID: Int64) -> User { update(userID) { user, _ in user } }
 
-    /// What channels publish.
+    /// The events and calendars of channels.
     var published: Published { state.withLock { $0.published } }
 
-    /// Changes a user, and returns the result of the change. What channels publish can be read meanwhile.
+    /// Changes a user, and returns the result of the change, which may depend on the events and calendars of channels.
     @discardableResult
     func update<Result, Failure: Error>(
         _ userID: Int64,
@@ -33,7 +34,7 @@ final class CalendarStore: Sendable {
         }
     }
 
-    /// Changes what channels publish, and returns the result of the change.
+    /// Changes the events and calendars of channels, and returns the result of the change.
     @discardableResult
     func updatePublished<Result, Failure: Error>(
         _ change: (inout Published) throws(Failure) -> Result
@@ -51,14 +52,20 @@ extension CalendarStore {
         let id: String
         /// The calendar of a user's event, or the channel of a public event.
         var owner: String
-        /// The members of `event`, also those that nobody declares.
+        /// The members of `event`, also undeclared ones.
         var members: JSONObject
-
-        /// The event in an answer. A member that is invalid is absent.
-        var details: CalendarEventDetails? { try? CalendarEventDetails.record.readLeniently(members) }
+        /// Whether the user has created the event; `false` for a public event that the user follows.
+        var isHosted = true
 
         /// Whether it stands for a series, all of whose events are this one in the sandbox.
         var isSeries: Bool { members["rrule"]?.string != nil }
+
+        /// The id of the event in a user's calendar. A series is known by that of its first event, and not by the id that its
+        /// creation returned.
+        var listedID: String {
+            guard isSeries, let start = seconds?.start else { return id }
+            return "\(id)_\(CivilDate(unixSeconds: start).rfc3339.filter { $0 != "-" && $0 != ":" })Z"
+        }
 
         /// The beginning and the end in Unix seconds; `nil` if the times are invalid.
         var seconds: (start: Int, end: Int)? {
@@ -93,15 +100,32 @@ extension CalendarStore {
         var members: JSONObject
     }
 
-    /// What the app's channels publish.
+    /// A calendar of a channel, to which users can subscribe.
+    struct ChannelCalendar: Sendable {
+        let channelID: String?
+        let calendar: SubscribableCalendar
+
+        static let record = Record<ChannelCalendar>(
+            .optional("channel_id", \.channelID, .text, "The channel with the calendar."),
+            .members(of: SubscribableCalendar.record, \.calendar),
+            make: ChannelCalendar.init
+        )
+    }
+
+    /// The events and calendars of the app's channels.
     struct Published: Sendable {
         var events: [Event] = []
         var calendars = AppDefinition.channels.map { channel in
-            SubscribableCalendar(
-                id: "subscribe\(channel.publicID)",
-                channelID: .string(channel.publicID),
-                name: "Calendar of \(channel.searchID)",
-                description: "The days of a channel of the sandbox."
+            ChannelCalendar(
+                channelID: channel.publicID,
+                calendar: SubscribableCalendar(
+                    id: "subscribe\(channel.publicID)",
+                    name: "Calendar of \(channel.searchID)",
+                    description: "The days of a channel of the sandbox.",
+                    options: CalendarOptions(color: "GREEN", reminder: 15),
+                    profileImageURL: "",
+                    thumbnailURL: "https://example.com/calendar.png"
+                )
             )
         }
         private var lastNumber = 0
@@ -129,23 +153,23 @@ extension CalendarStore {
         ///
         /// - Throws: Error -2 if there is none.
         func calendar(_ id: String?, ofChannel channel: String?) throws(KakaoRefusal) -> String {
-            let found = calendars.first { calendar in
-                id.map { calendar.id == $0 } ?? (calendar.channelID?.anyText == channel)
+            let found = calendars.first { entry in
+                id.map { entry.calendar.id == $0 } ?? (entry.channelID == channel)
             }
             guard let found else { throw .badParameter("there is no such calendar") }
-            return found.id
+            return found.calendar.id
         }
     }
 
     /// A user of Talk Calendar.
     struct User: Sendable {
-        /// The sub-calendars that one app may make for a user.
+        /// The sub-calendars that one app may create for a user.
         private static let maximumOwn = 3
         /// The sub-calendars that a user may have.
         private static let maximumCalendars = 99
 
         let id: Int64
-        /// The sub-calendars. Those that other services have made have no name here.
+        /// The sub-calendars. Those that other services have created have no name here.
         var calendars: [TalkCalendar] = []
         var events: [Event] = []
         var tasks: [Task] = []
@@ -172,7 +196,7 @@ extension CalendarStore {
                 throw .badParameter("a user has at most \(Self.maximumCalendars) sub-calendars")
             }
             guard calendars.count(where: { $0.name != nil }) < Self.maximumOwn else {
-                throw .badParameter("a service makes at most \(Self.maximumOwn) sub-calendars for a user")
+                throw .badParameter("a service creates at most \(Self.maximumOwn) sub-calendars for a user")
             }
             try checkIsFree(name)
             let id = newID("user")
@@ -180,7 +204,7 @@ extension CalendarStore {
             return id
         }
 
-        /// - Throws: Error -2 if the app has made no such calendar, or the name is used.
+        /// - Throws: Error -2 if the app has created no such calendar, or the name is used.
         mutating func updateCalendar(
             _ id: String,
             _ name: String?,
@@ -198,7 +222,7 @@ extension CalendarStore {
 
         /// Deletes a calendar with its events.
         ///
-        /// - Throws: Error -2 if the app has made no such calendar.
+        /// - Throws: Error -2 if the app has created no such calendar.
         mutating func deleteCalendar(_ id: String) throws(KakaoRefusal) {
             calendars.remove(at: try ownCalendar(id))
             events.removeAll { $0.owner == id }
@@ -212,7 +236,7 @@ extension CalendarStore {
 
         private func ownCalendar(_ id: String) throws(KakaoRefusal) -> Int {
             guard let index = calendars.firstIndex(where: { $0.id == id && $0.name != nil }) else {
-                throw .badParameter("the service has made no calendar with this id")
+                throw .badParameter("the service has created no calendar with this id")
             }
             return index
         }
@@ -225,6 +249,7 @@ extension CalendarStore {
                 + published.events.filter { following.contains($0.id) }.map { event in
                     var event = event
                     event.owner = TalkCalendar.primary
+                    event.isHosted = false
                     return event
                 }
         }
@@ -259,15 +284,16 @@ extension CalendarStore {
             return isSeries ? nil : id
         }
 
-        /// Deletes an event, and returns its id, or `nil` for a series.
+        /// Deletes an event, and returns its id, or `nil` if the call says which events of a series it concerns.
         ///
         /// - Throws: Error -520 if there is no such event, -2 if the call does not say which events of a series it concerns.
         mutating func deleteEvent(_ id: String, _ recurrence: RecurrenceUpdate?) throws(KakaoRefusal) -> String? {
-            events.remove(at: try event(id, recurrence)).isSeries ? nil : id
+            events.remove(at: try event(id, recurrence))
+            return recurrence == nil ? id : nil
         }
 
         private func event(_ id: String, _ recurrence: RecurrenceUpdate?) throws(KakaoRefusal) -> Int {
-            guard let index = events.firstIndex(where: { $0.id == id }) else { throw unknownEvent }
+            guard let index = events.firstIndex(where: { $0.listedID == id }) else { throw unknownEvent }
             guard recurrence != nil || !events[index].isSeries else {
                 throw .badParameter("The Parameter [recur_update_type] cannot be null.")
             }

@@ -9,7 +9,7 @@ package struct ChannelEvent: Sendable {
     package enum Person: Sendable {
         /// A user who has agreed that the app knows.
         case user(Int64)
-        /// Somebody who has not agreed.
+        /// A person who has not agreed.
         case openID(String)
     }
 

@@ -67,7 +67,7 @@ final class CustomerFiles: Sendable {
     /// Deletes users from a file. Returns how many it had.
     func delete(_ call: DeleteCustomers) throws(KakaoRefusal) -> Int {
         try change(call.fileID, call.channelPublicID) { file in
-            call.userIDs.count { file.users.removeValue(forKey: "\(call.type.rawValue) \($0)") != nil }
+            call.userIDs.count { file.users.removeValue(forKey: "\(call.type.rawValue) \($0.id)") != nil }
         }
     }
 

@@ -7,8 +7,8 @@ import Net
 
 /// A client of the HTTP API of a running server, with an operator key.
 struct ServerClient: Sendable {
-    /// The maximum size of a response in bytes: the ids of ten million users.
-    private static let maximumResponseBytes = 200 * 1024 * 1024
+    /// The maximum size of a response in bytes, apart from an export: more than any page of a list.
+    private static let maximumResponseBytes = 64 * 1024 * 1024
     /// The largest page of a list.
     static let largestPage = 1000
     /// The timeout of pushes and uploads. The users of a push may be counted, and an upload is sorted, before the response.
@@ -91,11 +91,22 @@ struct ServerClient: Sendable {
         return try await retrying { try await call(request) }
     }
 
-    /// Returns the text of an export, however long the server takes for it.
-    func export(_ path: String, _ filters: [Filter]) async throws -> [UInt8] {
+    /// Calls `write` with each part of an export as it arrives, however long the export is.
+    ///
+    /// - Throws: ``CallFailure`` if there is none, or if it ends early; any error of `write`.
+    func export(_ path: String, _ filters: [Filter], _ write: ([UInt8]) throws -> Void) async throws {
         var request = request(.get, Self.path(path, filters))
         request.totalTimeout = Self.longTimeout
-        return try await send(request)
+        do {
+            try await http.stream(request) { stream in
+                guard stream.status == 200 else {
+                    throw CallFailure(stream.status, stream.headerFields, try await stream.next() ?? [], url)
+                }
+                while let part = try await stream.next() { try write(part) }
+            }
+        } catch let error as HTTPClientError {
+            throw CallFailure(error, url)
+        }
     }
 
     /// Lists at most `limit` items, and calls `body` with each page.

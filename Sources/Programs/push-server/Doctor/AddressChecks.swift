@@ -60,7 +60,8 @@ struct AddressChecks: Sendable {
     private func consoleAddresses(_ url: String) -> String {
         var addresses = ["\(url)\(Self.callbackPath) (KakaoTalk Share)"]
         if settings.kakao.appID != nil { addresses.append("\(url)/kakao/unlink (unlink)") }
-        if settings.kakao.restAPIKey != nil { addresses.append("\(url)/kakao/account-events (account status)") }
+        if !settings.kakao.loginKeys.isEmpty { addresses.append("\(url)/kakao/account-events (account status)") }
+        addresses.append("\(url)/kakao/channel (KakaoTalk Channel)")
         if !settings.accounts.returnURLs.isEmpty {
             addresses.append("\(url)\(AccountFeature.redirectPath) (redirect URI of Kakao Login)")
         }

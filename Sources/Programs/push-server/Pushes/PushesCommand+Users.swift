@@ -75,7 +75,7 @@ extension PushesCommand {
             let filters: [ServerClient.Filter] = [
                 ("state", state.rawValue), ("cause", causes), ("format", format.rawValue), ("reason", reason),
             ]
-            Terminal.write(try await server.export("\(push.path)/users", filters))
+            try await server.export("\(push.path)/users", filters, Terminal.write)
         }
     }
 }

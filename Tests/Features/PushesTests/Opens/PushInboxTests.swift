@@ -200,6 +200,35 @@ import Testing
         }
     }
 
+    @Test(
+        "A push that reaches the user after a later one has an earlier sent_at: since needs a day before the latest known one"
+    )
+    func overlapping() async throws {
+        try await Self.withInbox { service in
+            try await service.database.addPhones(1...250)
+            let hold = service.kakao.hold("send", times: 1, of: [250])
+            let first = try await service.api.create()
+            try await eventually("the request to user 250 is in flight") {
+                service.kakao.sandbox.timesReached(250, marker: "m") == 1
+            }
+            let second = try await service.api.create(uuids([250]))
+            try await service.api.waitUntilDone(second)
+            let known = try await Self.items(250, service)
+            #expect(known.map { $0["id"]?.string } == [Self.id(second)])
+            let latest = try #require(known.first?["sent_at"]?.string)
+            service.kakao.release(hold)
+            try await service.api.waitUntilDone(first)
+            func ids(since: String) async throws -> [String] {
+                try await Self.items(250, service, ["since": since]).compactMap { $0["id"]?.string }
+            }
+            #expect(try await ids(since: latest) == [Self.id(second)])
+            let dayBefore = try await service.database.text(
+                "SELECT to_char(('\(latest)'::timestamptz - interval '1 day') AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
+            )
+            #expect(try await ids(since: dayBefore) == [Self.id(second), Self.id(first)])
+        }
+    }
+
     // MARK: Pages
 
     @Test("Pages together have each push once, in their order, among many pushes to others and to several")
@@ -211,8 +240,8 @@ import Testing
                 WITH push AS (
                     INSERT INTO pushes (id, state, audience, message, message_version, prepared_at, users, next_number, user_ids, started_at)
                     SELECT gen_random_uuid(), 'done', '{}', '{"for_gcm":{"custom_field":{"text":"a"}}}', 'v1', now(), cardinality(user_ids), 2,
-                        user_ids, date_trunc('second', now() - random() * interval '10 minutes')
-                    FROM generate_series(1, 300)
+                        user_ids, date_trunc(CASE place % 2 WHEN 0 THEN 'second' ELSE 'microseconds' END, now() - random() * interval '10 minutes')
+                    FROM generate_series(1, 300) AS place
                     CROSS JOIN (VALUES ('{7}'::bigint[]), ('{7,8}'), ('{8,9}')) AS given (user_ids)
                     RETURNING id, user_ids
                 )

@@ -54,7 +54,7 @@ import Testing
         try await Self.withCalendar { fixture, token in
             let kakao = fixture.kakao
             let options = CalendarOptions(color: "RED", reminder: 15)
-            let first = try #require(try await kakao.call(CreateCalendar(name: "A", options: options), as: token).id)
+            let first = try await kakao.call(CreateCalendar(name: "A", options: options), as: token).id
             #expect(try await Self.refusal(fixture, CreateCalendar(name: "A"), as: token) == "400 -2")
             for name in ["B", "C"] { _ = try await kakao.call(CreateCalendar(name: name), as: token) }
             #expect(try await Self.refusal(fixture, CreateCalendar(name: "D"), as: token) == "400 -2")
@@ -103,9 +103,10 @@ import Testing
         try await Self.withCalendar { fixture, token in
             let kakao = fixture.kakao
             let details = Self.event(["reminders": [15], "location": ["name": "Kakao", "latitude": 37]])
-            let id = try #require(try await kakao.call(CreateEvent(event: details), as: token).id)
+            let id = try await kakao.call(CreateEvent(event: details), as: token).id
             let event = try await kakao.call(RetrieveEvent(eventID: id), as: token)
             #expect(event.calendarID == "primary" && event.details.title == "Cake")
+            #expect(event.type == "USER" && event.isHost == true && event.isRecurring == false)
             #expect(event.details.reminders == [15] && event.details.location?.name == "Kakao")
             let update = UpdateEvent(eventID: id, event: ["title": "Cakes"])
             #expect(try await kakao.call(update, as: token)?.id == id)
@@ -145,11 +146,20 @@ import Testing
         }
     }
 
-    @Test("A change of a series says which of its events it concerns, and is answered without a body")
+    @Test(
+        "An event of a series has an id of its own; a change says which events it concerns, and has no body as its answer"
+    )
     func series() async throws {
         try await Self.withCalendar { fixture, token in
             let series = Self.event(["rrule": "FREQ=DAILY;COUNT=3"])
-            let id = try #require(try await fixture.kakao.call(CreateEvent(event: series), as: token).id)
+            let created = try await fixture.kakao.call(CreateEvent(event: series), as: token).id
+            let listed = try await fixture.kakao.call(RetrieveEvents(period: Self.october), as: token).events
+            let id = "\(created)_20221027T030000Z"
+            #expect(listed.map(\.id) == [id] && listed.map(\.isRecurring) == [true])
+            #expect(try await fixture.kakao.call(RetrieveEvent(eventID: id), as: token).id == id)
+            let byCreation = UpdateEvent(eventID: created, recurrenceUpdate: .all, event: ["title": "Cakes"])
+            #expect(try await Self.refusal(fixture, byCreation, as: token) == "400 -520")
+            #expect(try await Self.refusal(fixture, RetrieveEvent(eventID: created), as: token) == "400 -520")
             let update = UpdateEvent(eventID: id, event: ["title": "Cakes"])
             #expect(try await Self.refusal(fixture, update, as: token) == "400 -2")
             let all = UpdateEvent(eventID: id, recurrenceUpdate: .all, event: ["title": "Cakes"])
@@ -168,11 +178,22 @@ import Testing
             var period = Self.october
             period.limit = 2
             let first = try await fixture.kakao.call(RetrieveEvents(period: period), as: token)
-            let next: String = try #require(first.nextPageToken)
-            period.nextPageToken = next
-            let second = try await fixture.kakao.call(RetrieveEvents(period: period), as: token)
-            #expect(first.events.count == 2 && second.events.count == 1 && second.nextPageToken == nil)
+            #expect(first.hasNext == true)
+            let address = try #require(first.afterURL)
+            #expect(address.hasPrefix("\(fixture.sandbox.url)/v2/api/calendar/events?next_page_token="))
+            let token2 = try #require(address.split(separator: "=").last.map(String.init))
+            // The token has the period and the limit.
+            let next = RetrieveEvents(period: CalendarPeriod(nextPageToken: token2))
+            let second = try await fixture.kakao.call(next, as: token)
+            #expect(first.events.count == 2 && second.events.count == 1)
+            #expect(second.hasNext == false && second.afterURL == nil)
             #expect(Set((first.events + second.events).map(\.id)).count == 3)
+            for invalid in ["", "2", "a.b.c.d", "2.1.1.0", "1.2.0.0", "1.2.1.-1", "1.2.1.0.0", "1.2.1.+1"] {
+                let call = RetrieveEvents(period: CalendarPeriod(nextPageToken: invalid))
+                #expect(try await Self.refusal(fixture, call, as: token) == "400 -2", "\(invalid)")
+            }
+            let beyond = RetrieveEvents(period: CalendarPeriod(nextPageToken: "1.2.1.\(Int64.max)"))
+            #expect(try await fixture.kakao.call(beyond, as: token).events.isEmpty)
             let now = CalendarPeriod(preset: .thisMonth)
             #expect(try await fixture.kakao.call(RetrieveEvents(period: now), as: token).events.isEmpty)
         }
@@ -203,9 +224,7 @@ import Testing
         try await Self.withCalendar { fixture, token in
             let kakao = fixture.kakao
             let due: JSONValue = ["due_date": "20221027"]
-            let id = try #require(
-                try await kakao.call(CreateTask(task: ["content": "Bake", "due_info": due]), as: token).id
-            )
+            let id = try await kakao.call(CreateTask(task: ["content": "Bake", "due_info": due]), as: token).id
             func listed(_ status: String?) async throws -> [String?] {
                 try await kakao.call(RetrieveTasks(status: status), as: token).map(\.details.content)
             }
@@ -229,7 +248,7 @@ import Testing
         try await Self.withCalendar { fixture, token in
             let kakao = fixture.kakao
             let publication = CreatePublicEvent(channelPublicID: "_ZeUTxl", event: Self.event())
-            let id = try #require(try await kakao.call(publication, as: .adminKey).id)
+            let id = try await kakao.call(publication, as: .adminKey).id
             #expect(
                 try await Self.refusal(fixture, CreatePublicEvent(event: Self.event()), as: .adminKey) == "400 -2"
             )
@@ -243,7 +262,7 @@ import Testing
             #expect(try await kakao.call(other, as: .adminKey).events.isEmpty)
             for _ in 0..<2 { _ = try await kakao.call(FollowPublicEvent(eventID: id), as: token) }
             let mine = try await kakao.call(RetrieveEvents(calendarID: "primary", period: Self.october), as: token)
-            #expect(mine.events.map(\.id) == [id])
+            #expect(mine.events.map(\.id) == [id] && mine.events.map(\.isHost) == [false])
             _ = try await kakao.call(DeletePublicEvent(eventID: id), as: .adminKey)
             #expect(try await Self.refusal(fixture, FollowPublicEvent(eventID: id), as: token) == "400 -520")
             #expect(try await Self.refusal(fixture, RetrievePublicEvent(eventID: id), as: .adminKey) == "400 -520")
@@ -256,9 +275,10 @@ import Testing
         try await Self.withCalendar { fixture, token in
             let kakao = fixture.kakao
             let offered = try await kakao.call(RetrieveSubscribableCalendars(), as: token)
-            #expect(offered.map(\.channelID) == ["_ZeUTxl", "_xmXjjG"])
+            #expect(offered.map(\.id) == ["subscribe_ZeUTxl", "subscribe_xmXjjG"])
+            #expect(offered[0].options.color == "GREEN" && offered[0].thumbnailURL != nil)
             let one = try await kakao.call(RetrieveSubscribableCalendars(channelID: "_xmXjjG"), as: token)
-            #expect(one.count == 1)
+            #expect(one.map(\.id) == ["subscribe_xmXjjG"])
             func subscribed() async throws -> [String]? {
                 try await kakao.call(RetrieveCalendars(filter: ["SUBSCRIBE"]), as: token).subscribedCalendars?.map(\.id)
             }
@@ -271,14 +291,22 @@ import Testing
         }
     }
 
-    @Test("Holidays are those of the period")
+    @Test("Holidays are those of the period, across the end of a year too; it has up to 31 days")
     func holidays() async throws {
         try await withSandbox { fixture in
             let call = RetrieveHolidays(from: "2022-10-01T00:00:00Z", to: "2022-10-31T00:00:00Z")
             let holidays = try await fixture.kakao.call(call, as: .adminKey)
             #expect(holidays.map(\.title) == ["개천절", "한글날"])
             #expect(holidays.first?.time?.startAt == "2022-10-03T00:00:00Z")
-            #expect(try await fixture.kakao.call(RetrieveHolidays(), as: .adminKey).count == 8)
+            let winter = RetrieveHolidays(from: "2022-12-15T00:00:00Z", to: "2023-01-15T00:00:00Z")
+            #expect(try await fixture.kakao.call(winter, as: .adminKey).map(\.title) == ["성탄절", "신정"])
+            for (from, to) in [
+                ("2022-10-01T00:00:00Z", "2022-11-01T00:00:01Z"), ("today", "2022-11-01T00:00:00Z"),
+                ("2022-10-01T00:00:00Z", "tomorrow"),
+            ] {
+                let refusal = try await Self.refusal(fixture, RetrieveHolidays(from: from, to: to), as: .adminKey)
+                #expect(refusal == "400 -2")
+            }
         }
     }
 

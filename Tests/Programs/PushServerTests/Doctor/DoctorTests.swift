@@ -580,12 +580,16 @@ import Testing
         settings.publicURL = .given("https://8.8.8.8/push")
         let checks = AddressChecks(settings: settings, client: HTTPClient(loop: try Shared.loop))
         let link = "8.8.8.8; enter in Kakao's console: https://8.8.8.8/push/kakao/link/callback (KakaoTalk Share)"
+        let channel = "https://8.8.8.8/push/kakao/channel (KakaoTalk Channel)"
         var verdict = await checks.publicURL()
         #expect(verdict.state == .ok)
-        #expect(verdict.text == link)
+        #expect(verdict.text == "\(link), \(channel)")
         settings.kakao.appID = 1
+        settings.kakao.nativeAppKey = "key"
         verdict = await AddressChecks(settings: settings, client: checks.client).publicURL()
-        #expect(verdict.text == "\(link), https://8.8.8.8/push/kakao/unlink (unlink)")
+        let others =
+            "https://8.8.8.8/push/kakao/unlink (unlink), https://8.8.8.8/push/kakao/account-events (account status)"
+        #expect(verdict.text == "\(link), \(others), \(channel)")
     }
 
     @Test("The certificate's host, validity and key are checked, and that other users cannot read the key file")

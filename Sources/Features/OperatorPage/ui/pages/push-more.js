@@ -3,7 +3,7 @@
 import { get } from '../api.js'
 import { el, fill, table } from '../dom.js'
 import { number, problemText, t } from '../format.js'
-import { when } from '../parts.js'
+import { hasEnded, when } from '../parts.js'
 import { download } from '../lists.js'
 
 const problem = error => el('p', { class: 'problem', role: 'alert' }, problemText(error))
@@ -55,15 +55,17 @@ export function findUser(url) {
 }
 
 /** The users who were skipped or not sent to, by cause, and each cause as a file for keys that may download. */
-export function unreached(url, { id, unreached: { skipped, unsent, complete } }, session) {
+export function unreached(url, push, session) {
+  const { id, unreached: { skipped, unsent, complete } } = push
+  const isCut = !complete && hasEnded(push)
   const causes = [['skipped', skipped ?? {}], ['unsent', unsent]].flatMap(([state, counts]) =>
     Object.entries(counts).filter(([, count]) => count > 0).map(([cause, count]) => ({ state, cause, count })))
-  if (causes.length === 0) return []
+  if (causes.length === 0 && !isCut) return []
   const file = ({ state, cause }) => session.allows('export') &&
     download(t('push.unreached.download'), `${url}/users`, { state, cause }, `${id}-${cause}.csv`)
   return [el('section', { class: 'stack' }, el('h2', {}, t('push.unreached')), el('p', { class: 'soft' }, t('push.unreached.text')),
-    !complete && el('p', { class: 'notice' }, t('push.unreached.incomplete')),
-    table(t('push.unreached'), [t('push.unreached.cause'), { number: t('users') }, ''],
+    isCut && el('p', { class: 'notice' }, t('push.unreached.incomplete')),
+    causes.length > 0 && table(t('push.unreached'), [t('push.unreached.cause'), { number: t('users') }, ''],
       causes.map(each => [{ wide: t(`cause.${each.cause}`) }, { number: number(each.count) }, file(each) || ''])))]
 }
 

@@ -3,8 +3,28 @@ import Schemas
 
 // The answers that calls of Talk Calendar have in common.
 
-/// The answer to a call that concerns one calendar, event or task: its id.
+/// The answer to a call that creates something, or that concerns a public event: the id.
 package struct CalendarIDAnswer: Sendable {
+    package let id: String
+
+    package init(id: String) {
+        self.id = id
+    }
+
+    private static func answer(_ name: String, _ schema: String, example: String) -> KakaoAnswer<CalendarIDAnswer> {
+        .json(
+            Record<CalendarIDAnswer>(.required(name, \.id, .text, "The id."), make: CalendarIDAnswer.init).kind(schema),
+            example: CalendarIDAnswer(id: example)
+        )
+    }
+
+    static let calendar = answer("calendar_id", "KakaoCalendarID", example: "user_6399a1c2afcec577")
+    static let event = answer("event_id", "KakaoCalendarEventID", example: "63996425afcec577cbe79b9b")
+    static let task = answer("task_id", "KakaoCalendarTaskID", example: "6399b7d0afcec577")
+}
+
+/// The answer to a call that changes or deletes something. Kakao returns the id, or nothing, as for an event of a series.
+package struct CalendarChangeAnswer: Sendable {
     /// `nil` if Kakao does not return it.
     package let id: String?
 
@@ -12,34 +32,21 @@ package struct CalendarIDAnswer: Sendable {
         self.id = id
     }
 
-    /// The answer to a call that creates something, which has the id.
-    static func created(_ name: String, _ schema: String, example: String) -> KakaoAnswer<CalendarIDAnswer> {
-        .json(
-            Record<CalendarIDAnswer>(
-                .required(name, { @Sendable answer -> String in answer.id ?? "" }, .text, "The id."),
-                make: { CalendarIDAnswer(id: $0) }
-            )
-            .kind(schema),
-            example: CalendarIDAnswer(id: example)
-        )
-    }
-
-    /// The answer to a call that changes or deletes something. Kakao returns the id, or nothing, as for an event of a series.
-    static func changed(_ name: String, _ schema: String, example: String) -> KakaoAnswer<CalendarIDAnswer?> {
+    private static func answer(
+        _ name: String,
+        _ schema: String,
+        example: String
+    ) -> KakaoAnswer<CalendarChangeAnswer?> {
         .jsonOrEmpty(
-            Record<CalendarIDAnswer>(
-                .optional(name, \.id, .text, "The id."),
-                make: CalendarIDAnswer.init
-            )
-            .kind(schema),
-            example: CalendarIDAnswer(id: example)
+            Record<CalendarChangeAnswer>(.optional(name, \.id, .text, "The id."), make: CalendarChangeAnswer.init)
+                .kind(schema),
+            example: CalendarChangeAnswer(id: example)
         )
     }
 
-    static let createdEvent = created("event_id", "KakaoCalendarEventCreated", example: "63996425afcec577cbe79b9b")
-    static let changedEvent = changed("event_id", "KakaoCalendarEventChanged", example: "63996425afcec577cbe79b9b")
-    static let changedCalendar = changed("calendar_id", "KakaoCalendarChanged", example: "user_6399a1c2afcec577")
-    static let changedTask = changed("task_id", "KakaoCalendarTaskChanged", example: "6399b7d0afcec577")
+    static let calendar = answer("calendar_id", "KakaoCalendarChanged", example: "user_6399a1c2afcec577")
+    static let event = answer("event_id", "KakaoCalendarEventChanged", example: "63996425afcec577cbe79b9b")
+    static let task = answer("task_id", "KakaoCalendarTaskChanged", example: "6399b7d0afcec577")
 }
 
 /// An event in an answer.
@@ -47,17 +54,36 @@ package struct CalendarEvent: Sendable {
     package let id: String
     /// The calendar with the event; `nil` for a public event.
     package let calendarID: String?
+    /// `USER` for an event of a user.
+    package let type: String?
+    /// Whether the user has created the event.
+    package let isHost: Bool?
+    /// Whether it is one of a series.
+    package let isRecurring: Bool?
     package let details: CalendarEventDetails
 
-    package init(id: String, calendarID: String?, details: CalendarEventDetails) {
+    package init(
+        id: String,
+        calendarID: String?,
+        type: String?,
+        isHost: Bool?,
+        isRecurring: Bool?,
+        details: CalendarEventDetails
+    ) {
         self.id = id
         self.calendarID = calendarID
+        self.type = type
+        self.isHost = isHost
+        self.isRecurring = isRecurring
         self.details = details
     }
 
     static let kind = Record<CalendarEvent>(
         .required("id", \.id, .text, "The id."),
         .optional("calendar_id", \.calendarID, .text, "The calendar with the event."),
+        .optional("type", \.type, .text, "`USER` for an event of a user."),
+        .optional("is_host", \.isHost, .boolean, "Whether the user has created the event."),
+        .optional("is_recur_event", \.isRecurring, .boolean, "Whether it is one of a series."),
         .members(of: CalendarEventDetails.record, \.details),
         make: CalendarEvent.init
     )
@@ -66,6 +92,9 @@ package struct CalendarEvent: Sendable {
     static let example = CalendarEvent(
         id: "63996425afcec577cbe79b9b",
         calendarID: "primary",
+        type: "USER",
+        isHost: true,
+        isRecurring: false,
         details: CalendarEventDetails(
             title: "Cake day",
             time: CalendarTime(
@@ -91,22 +120,14 @@ package struct CalendarEvent: Sendable {
 /// A page of events in an answer.
 package struct CalendarEvents: Sendable {
     package let events: [CalendarEvent]
-    /// The next page: ``CalendarPeriod/nextPageToken``; `nil` on the last.
-    package let nextPageToken: String?
-    /// The address of the previous page; `nil` on the first.
-    package let beforeURL: String?
-    /// The address of the next page; `nil` on the last.
+    /// Whether there is another page.
+    package let hasNext: Bool?
+    /// The address of the next page, with ``CalendarPeriod/nextPageToken``; `nil` on the last.
     package let afterURL: String?
 
-    package init(
-        events: [CalendarEvent],
-        nextPageToken: String? = nil,
-        beforeURL: String? = nil,
-        afterURL: String? = nil
-    ) {
+    package init(events: [CalendarEvent], hasNext: Bool? = nil, afterURL: String? = nil) {
         self.events = events
-        self.nextPageToken = nextPageToken
-        self.beforeURL = beforeURL
+        self.hasNext = hasNext
         self.afterURL = afterURL
     }
 
@@ -117,15 +138,14 @@ package struct CalendarEvents: Sendable {
             CalendarEvent.kind.array,
             "The events."
         ),
-        .optional("next_page_token", \.nextPageToken, .text, "The next page; absent on the last."),
-        .optional("before_url", \.beforeURL, .text, "The address of the previous page."),
-        .optional("after_url", \.afterURL, .text, "The address of the next page."),
-        make: { CalendarEvents(events: $0 ?? [], nextPageToken: $1, beforeURL: $2, afterURL: $3) }
+        .optional("has_next", \.hasNext, .boolean, "Whether there is another page."),
+        .optional("after_url", \.afterURL, .text, "The address of the next page; absent on the last."),
+        make: { CalendarEvents(events: $0 ?? [], hasNext: $1, afterURL: $2) }
     )
 
     static let answer = KakaoAnswer<CalendarEvents>.json(
         record.kind("KakaoCalendarEvents").orArray(of: CalendarEvent.kind) { CalendarEvents(events: $0) },
-        example: CalendarEvents(events: [CalendarEvent.example])
+        example: CalendarEvents(events: [CalendarEvent.example], hasNext: false)
     )
 }
 

@@ -59,11 +59,16 @@ package struct CalendarTime: Sendable {
     static let kind = record.nested
 
     private static let record = Record<CalendarTime>(
-        .optional("start_at", \.startAt, .text(1...64), "The beginning, in UTC and steps of 5 minutes."),
-        .optional("end_at", \.endAt, .text(1...64), "The end, in UTC and steps of 5 minutes."),
-        .optional("time_zone", \.timeZone, .text(1...64), "The time zone; `Asia/Seoul` if it is absent."),
-        .optional("all_day", \.isAllDay, .boolean, "Whether the event lasts whole days, from and to `T00:00:00Z`."),
-        .optional("lunar", \.isLunar, .boolean, "Whether the date is one of the lunar calendar."),
+        .optional("start_at", \.startAt, .text, "The beginning, in UTC and steps of 5 minutes."),
+        .optional("end_at", \.endAt, .text, "The end, in UTC and steps of 5 minutes."),
+        .optional("time_zone", \.timeZone, .text, "The time zone; `Asia/Seoul` if it is absent."),
+        .optional(
+            "all_day",
+            \.isAllDay,
+            .boolean.inJSON,
+            "Whether the event lasts whole days, from and to `T00:00:00Z`."
+        ),
+        .optional("lunar", \.isLunar, .boolean.inJSON, "Whether the date is one of the lunar calendar."),
         make: CalendarTime.init,
         check: { time throws(Record<Self>.InvalidMember) in
             for (name, text) in [("start_at", time.startAt), ("end_at", time.endAt)] {
@@ -105,7 +110,7 @@ package struct CalendarLocation: Sendable {
     )
 }
 
-/// What a service says of an event: all of it in a new one, the changes in an update. Kakao adds members, which are passed on.
+/// The members of a new event, or the changes of one. Members that this server does not know are relayed unchanged.
 package struct CalendarEventDetails: Sendable {
     package let title: String?
     package let time: CalendarTime?
@@ -123,31 +128,31 @@ package struct CalendarEventDetails: Sendable {
     package static let record = Record<CalendarEventDetails>(
         .optional("title", \.title, .text, "The title."),
         .optional("time", \.time, CalendarTime.kind, "The time."),
-        .optional("rrule", \.rrule, .text(1...1024), "The recurrence, as a rule of RFC 5545."),
+        .optional("rrule", \.rrule, .text, "The recurrence, as a rule of RFC 5545."),
         .optional("description", \.description, .text, "The description."),
         .optional("location", \.location, CalendarLocation.record.nested, "The place."),
         .optional(
             "reminders",
             \.reminders,
-            Kind<Int64>.reminder.array(count: 0...2),
+            Kind<Int64>.reminder.inJSON.array(count: 0...2).inJSON,
             "The minutes before the beginning at which the user is reminded: up to two, in steps of 5."
         ),
-        .optional("color", \.color, .text(1...32), "The name of a color, such as `RED`."),
+        .optional("color", \.color, .text, "The name of a color, such as `RED`."),
         .optional(
             "notification_message",
             \.notificationMessage,
-            .object,
+            .object.inJSON,
             "The message with which a public event reminds its followers."
         ),
         make: CalendarEventDetails.init
     )
 }
 
-/// What a service says of a task.
+/// The members of a new task.
 package struct CalendarTaskDetails: Sendable {
     package let content: String?
     package let dueInfo: DueInfo?
-    /// The recurrence. No public source has its form, so that any value is passed on.
+    /// The recurrence. We have found no source with its form, so that any value is relayed.
     package let recurrence: JSONValue?
 
     package init(content: String?, dueInfo: DueInfo?, recurrence: JSONValue?) {
@@ -166,14 +171,14 @@ package struct CalendarTaskDetails: Sendable {
 
         fileprivate static let record = Record<DueInfo>(
             .optional("due_date", \.date, .day, "The day, such as `20221027`."),
-            .optional("time_zone", \.timeZone, .text(1...64), "The time zone, such as `Asia/Seoul`."),
-            .optional("alarm_time", \.alarmTime, .text(1...64), "The time of the day of a reminder, such as `0930`."),
+            .optional("time_zone", \.timeZone, .text, "The time zone, such as `Asia/Seoul`."),
+            .optional("alarm_time", \.alarmTime, .text, "The time of the day of a reminder, such as `0930`."),
             make: DueInfo.init
         )
     }
 
     package static let record = Record<CalendarTaskDetails>(
-        .optional("content", \.content, .text, "What is to be done."),
+        .optional("content", \.content, .text, "The text."),
         .optional("due_info", \.dueInfo, DueInfo.record.nested, "The day at which it is due."),
         .optional("recur", \.recurrence, .any, "The recurrence."),
         make: CalendarTaskDetails.init
@@ -182,9 +187,25 @@ package struct CalendarTaskDetails: Sendable {
 
 // MARK: Kinds
 
+extension Kind {
+    /// This kind in JSON, where a text does not stand for a value of another type, as it does in a form.
+    fileprivate var inJSON: Kind {
+        Kind(
+            input,
+            output: output,
+            allowed: allowed,
+            read: { value throws(InvalidValue) in
+                if case .string = value { throw InvalidValue() }
+                return try read(value)
+            },
+            write: write
+        )
+    }
+}
+
 extension Record {
     /// Reads an object of a request.
-    fileprivate func members(of object: JSONObject) throws(InvalidValue) -> Whole {
+    fileprivate func readNested(_ object: JSONObject) throws(InvalidValue) -> Whole {
         do throws(InvalidMember) {
             return try read(object)
         } catch {
@@ -204,7 +225,7 @@ extension Record {
             allowed: "a JSON object",
             read: { value throws(InvalidValue) in
                 guard let object = value.object else { throw InvalidValue() }
-                return try members(of: object)
+                return try readNested(object)
             },
             write: { write($0, &$1) }
         )
@@ -220,7 +241,7 @@ extension Kind where Value == JSONObject {
             allowed: object.allowed,
             read: { value throws(InvalidValue) in
                 let object = try object.read(value)
-                _ = try record.members(of: object)
+                _ = try record.readNested(object)
                 return object
             },
             write: object.write
@@ -256,7 +277,7 @@ extension Kind where Value == Int64 {
     static var reminder: Kind {
         let minutes = Kind.minutes
         return Kind(
-            minutes.input,
+            .integer(minutesRange, multipleOf: 5),
             allowed: "a number of minutes in steps of 5",
             read: { value throws(InvalidValue) in
                 let number = try minutes.read(value)
@@ -268,7 +289,9 @@ extension Kind where Value == Int64 {
     }
 
     /// A number of minutes, before or after a time.
-    static var minutes: Kind { .integer(Int64(Int32.min)...Int64(Int32.max)) }
+    static var minutes: Kind { .integer(minutesRange) }
+
+    private static let minutesRange = Int64(Int32.min)...Int64(Int32.max)
 }
 
 extension Kind where Value == String {

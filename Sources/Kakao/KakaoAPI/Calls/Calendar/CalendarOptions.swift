@@ -1,6 +1,6 @@
 import Schemas
 
-/// What a service may set of a sub-calendar besides its name.
+/// The settings of a calendar besides its name.
 package struct CalendarOptions: Sendable {
     /// The name of a color, such as `RED` or `ROYAL_BLUE`.
     package var color: String?
@@ -16,7 +16,7 @@ package struct CalendarOptions: Sendable {
     }
 
     static let record = Record<CalendarOptions>(
-        .optional("color", \.color, .text(1...32), "The name of a color, such as `RED`."),
+        .optional("color", \.color, .text, "The name of a color, such as `RED`."),
         .optional("reminder", \.reminder, .minutes, "The minutes before an event at which the user is reminded."),
         .optional("reminder_all_day", \.reminderAllDay, .minutes, "The same for an event of whole days."),
         make: CalendarOptions.init

@@ -17,10 +17,7 @@ package enum RecurrenceUpdate: String, CaseIterable, Sendable {
 
 /// The time and the page of a list of events.
 package struct CalendarPeriod: Sendable {
-    /// The maximum time between ``from`` and ``to``: 31 days.
-    package static let maximumSeconds = 31 * 86_400
-
-    /// A period that begins and ends with the calendar's own day, week or month.
+    /// A period that begins and ends with a day, week or month. Kakao ignores ``from`` and ``to`` beside it.
     package enum Preset: String, CaseIterable, Sendable {
         case today = "TODAY"
         case thisWeek = "THIS_WEEK"
@@ -36,7 +33,7 @@ package struct CalendarPeriod: Sendable {
     package var timeZone: String?
     /// The number of events of a page.
     package var limit: Int64?
-    /// The page, as the answer with the page before it names it.
+    /// The page: the parameter `next_page_token` of ``CalendarEvents/afterURL``. It also has the period and the limit.
     package var nextPageToken: String?
 
     package init(
@@ -61,18 +58,37 @@ package struct CalendarPeriod: Sendable {
         .optional("to", \.to, .text(1...64), "The end in UTC, at most 31 days after `from`."),
         .optional("time_zone", \.timeZone, .text(1...64), "The time zone of `preset`; `Asia/Seoul` if it is absent."),
         .optional("limit", \.limit, Kind<Int64>.integer(1...1000), "The number of events of a page."),
-        .optional("next_page_token", \.nextPageToken, .text(1...4096), "The page, as the answer before it names it."),
+        .optional(
+            "next_page_token",
+            \.nextPageToken,
+            .text(1...4096),
+            "The page, as in `after_url` of the answer before it, in place of `preset` and the period."
+        ),
         make: CalendarPeriod.init,
         check: { period throws(Record<Self>.InvalidMember) in
-            // Texts that are no times are left to Kakao.
-            guard let from = period.from.flatMap({ CalendarTimestamp.unixSeconds(of: $0) }),
-                let to = period.to.flatMap({ CalendarTimestamp.unixSeconds(of: $0) })
-            else { return }
-            guard (0...maximumSeconds).contains(to - from) else {
-                throw Record<Self>.InvalidMember("to", allowed: "a time after from, and at most 31 days after it")
-            }
+            guard period.preset == nil, period.nextPageToken == nil else { return }
+            try Record<Self>.checkPeriod(from: period.from, to: period.to)
         }
     )
+}
+
+extension Record {
+    /// Checks that a period has at most 31 days. Texts that are no times are left to Kakao.
+    static func checkPeriod(from: String?, to: String?) throws(InvalidMember) {
+        guard let from = from.flatMap({ CalendarTimestamp.unixSeconds(of: $0) }),
+            let to = to.flatMap({ CalendarTimestamp.unixSeconds(of: $0) })
+        else { return }
+        guard (0...31 * 86_400).contains(to - from) else {
+            throw InvalidMember("to", allowed: "at most 31 days after from, and not before it")
+        }
+    }
+
+    /// Checks that a call names a calendar of a channel, by the calendar or by the channel.
+    static func requireCalendar(_ calendarID: String?, ofChannel channelID: String?) throws(InvalidMember) {
+        guard calendarID != nil || channelID != nil else {
+            throw InvalidMember("calendar_id", isMissing: true, allowed: "given, unless channel_id is")
+        }
+    }
 }
 
 extension RecordMember where Value == String {
@@ -109,13 +125,11 @@ extension RecordMember where Value == RecurrenceUpdate? {
 }
 
 extension RecordMember where Value == JSONObject {
-    /// A new event.
-    static func event(_ get: @escaping @Sendable (Whole) -> JSONObject) -> RecordMember {
-        .required("event", get, .object(like: CalendarEventDetails.record), "The event, as JSON.")
-    }
-
-    /// The changes of an event.
-    static func eventChanges(_ get: @escaping @Sendable (Whole) -> JSONObject) -> RecordMember {
-        .required("event", get, .object(like: CalendarEventDetails.record), "The members to change, as JSON.")
+    /// A new event, or the changes of one.
+    static func event(
+        _ get: @escaping @Sendable (Whole) -> JSONObject,
+        _ description: String = "The event, as JSON."
+    ) -> RecordMember {
+        .required("event", get, .object(like: CalendarEventDetails.record), description)
     }
 }

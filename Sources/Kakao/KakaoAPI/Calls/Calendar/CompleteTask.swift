@@ -5,7 +5,7 @@ import Schemas
 ///
 /// Needs the scope `talk_calendar_task`. Idempotent: it sets a state.
 package struct CompleteTask: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarChangeAnswer?
 
     package let taskID: String
     package let isCompleted: Bool
@@ -23,6 +23,6 @@ package struct CompleteTask: KakaoCall {
             .required("complete", \.isCompleted, .boolean, "Whether the task is done."),
             make: Self.init
         ),
-        answer: CalendarIDAnswer.changedTask
+        answer: CalendarChangeAnswer.task
     )
 }

@@ -1,10 +1,10 @@
 import HTTPTypes
 import Schemas
 
-/// Makes a sub-calendar for a user. (Kakao, "Talk Calendar: REST API", "Create sub-calendar".)
+/// Creates a sub-calendar for a user. (Kakao, "Talk Calendar: REST API", "Create sub-calendar".)
 ///
-/// Needs the scope `talk_calendar`. A service may make three for a user, with different names; a user has at most 99. Not
-/// idempotent: each call makes a calendar.
+/// Needs the scope `talk_calendar`. A service may create three for a user, with different names; a user has at most 99. Not
+/// idempotent: each call creates a calendar.
 package struct CreateCalendar: KakaoCall {
     package typealias Answer = CalendarIDAnswer
 
@@ -17,12 +17,12 @@ package struct CreateCalendar: KakaoCall {
         "/v2/api/calendar/create/calendar",
         .calendar,
         [.userToken],
-        "Makes a sub-calendar for the user.",
+        "Creates a sub-calendar for the user.",
         parameters: Record(
             .required("name", \.name, .text(1...256), "The name."),
             .members(of: CalendarOptions.record, \.options),
             make: Self.init
         ),
-        answer: CalendarIDAnswer.created("calendar_id", "KakaoCalendarCreated", example: "user_6399a1c2afcec577")
+        answer: CalendarIDAnswer.calendar
     )
 }

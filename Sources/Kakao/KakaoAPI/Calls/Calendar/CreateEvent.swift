@@ -26,6 +26,6 @@ package struct CreateEvent: KakaoCall {
             .event(\.event),
             make: Self.init
         ),
-        answer: CalendarIDAnswer.createdEvent
+        answer: CalendarIDAnswer.event
     )
 }

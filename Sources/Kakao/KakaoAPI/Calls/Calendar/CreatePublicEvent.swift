@@ -26,6 +26,6 @@ package struct CreatePublicEvent: KakaoCall {
             .event(\.event),
             make: Self.init
         ),
-        answer: CalendarIDAnswer.createdEvent
+        answer: CalendarIDAnswer.event
     )
 }

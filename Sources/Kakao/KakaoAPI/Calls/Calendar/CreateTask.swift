@@ -22,6 +22,6 @@ package struct CreateTask: KakaoCall {
             .required("task", \.task, .object(like: CalendarTaskDetails.record), "The task, as JSON."),
             make: Self.init
         ),
-        answer: CalendarIDAnswer.created("task_id", "KakaoCalendarTaskCreated", example: "6399b7d0afcec577")
+        answer: CalendarIDAnswer.task
     )
 }

@@ -1,12 +1,12 @@
 import HTTPTypes
 import Schemas
 
-/// Deletes a sub-calendar that the service has made for a user, with its events. (Kakao, "Talk Calendar: REST API", "Delete
+/// Deletes a sub-calendar that the service has created for a user, with its events. (Kakao, "Talk Calendar: REST API", "Delete
 /// sub-calendar".)
 ///
-/// Needs the scope `talk_calendar`.
+/// Needs the scope `talk_calendar`. Not idempotent: a second call is an error.
 package struct DeleteCalendar: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarChangeAnswer?
 
     package let calendarID: String
 
@@ -16,8 +16,9 @@ package struct DeleteCalendar: KakaoCall {
         "/v2/api/calendar/delete/calendar",
         .calendar,
         [.userToken],
+        isIdempotent: false,
         "Deletes a sub-calendar of the user.",
         parameters: Record(.calendarID(\.calendarID), make: Self.init),
-        answer: CalendarIDAnswer.changedCalendar
+        answer: CalendarChangeAnswer.calendar
     )
 }

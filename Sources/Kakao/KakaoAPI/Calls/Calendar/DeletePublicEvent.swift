@@ -3,9 +3,9 @@ import Schemas
 
 /// Deletes a public event of a KakaoTalk channel. (Kakao, "Talk Calendar: REST API", "Delete public event".)
 ///
-/// A second call is error -520.
+/// Not idempotent: a second call is error -520.
 package struct DeletePublicEvent: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarChangeAnswer?
 
     package let eventID: String
     package var channelPublicID: String?
@@ -16,8 +16,9 @@ package struct DeletePublicEvent: KakaoCall {
         "/v2/api/calendar/public/delete/event",
         .calendar,
         [.adminKey],
+        isIdempotent: false,
         "Deletes a public event of a KakaoTalk channel.",
         parameters: Record(.eventID(\.eventID), .channelPublicID(\.channelPublicID), make: Self.init),
-        answer: CalendarIDAnswer.changedEvent
+        answer: CalendarChangeAnswer.event
     )
 }

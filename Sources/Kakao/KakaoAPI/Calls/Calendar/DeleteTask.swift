@@ -3,9 +3,9 @@ import Schemas
 
 /// Deletes a task of a user. (Kakao, "Talk Calendar: REST API", "Delete task".)
 ///
-/// Needs the scope `talk_calendar_task`.
+/// Needs the scope `talk_calendar_task`. Not idempotent: a second call is an error.
 package struct DeleteTask: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarChangeAnswer?
 
     package let taskID: String
 
@@ -15,8 +15,9 @@ package struct DeleteTask: KakaoCall {
         "/v1/api/calendar/delete/task",
         .calendar,
         [.userToken],
+        isIdempotent: false,
         "Deletes a task of the user.",
         parameters: Record(.taskID(\.taskID), make: Self.init),
-        answer: CalendarIDAnswer.changedTask
+        answer: CalendarChangeAnswer.task
     )
 }

@@ -6,7 +6,7 @@ import Schemas
 /// Needs the scope `talk_calendar`. Not idempotent, since Kakao does not say what a second call does. Error -520 means that there
 /// is no such event.
 package struct FollowPublicEvent: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarIDAnswer
 
     package let eventID: String
 
@@ -18,6 +18,6 @@ package struct FollowPublicEvent: KakaoCall {
         [.userToken],
         "Adds a public event to the user's calendar.",
         parameters: Record(.eventID(\.eventID), make: Self.init),
-        answer: CalendarIDAnswer.changedEvent
+        answer: CalendarIDAnswer.event
     )
 }

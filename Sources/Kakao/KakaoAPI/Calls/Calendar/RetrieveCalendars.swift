@@ -1,11 +1,10 @@
 import HTTPTypes
-package import JSON
 package import Schemas
 
 /// Lists a user's calendars: the primary one and the sub-calendars, and those that the user has subscribed to. (Kakao, "Talk
 /// Calendar: REST API", "Retrieve list of calendars".)
 ///
-/// Needs the scope `talk_calendar`. Of a calendar that another service has made, Kakao returns the id only.
+/// Needs the scope `talk_calendar`. Of a calendar that another service has created, Kakao returns the id only.
 package struct RetrieveCalendars: KakaoCall {
     /// The groups of calendars to return: `ALL`, `USER` or `SUBSCRIBE`; all if `nil`.
     package var filter: [String]?
@@ -74,7 +73,7 @@ package struct TalkCalendar: Sendable {
     package static let primary = "primary"
 
     package var id: String
-    /// `nil` for a calendar that another service has made, of which Kakao returns the id only.
+    /// `nil` for a calendar that another service has created, of which Kakao returns the id only.
     package var name: String?
     package var options: CalendarOptions
 
@@ -86,7 +85,7 @@ package struct TalkCalendar: Sendable {
 
     package static let record = Record<TalkCalendar>(
         .required("id", \.id, .text(1...256), "The id; `primary` for the calendar that each user has."),
-        .optional("name", \.name, .text, "The name; absent if another service has made the calendar."),
+        .optional("name", \.name, .text, "The name; absent if another service has created the calendar."),
         .members(of: CalendarOptions.record, \.options),
         make: TalkCalendar.init
     )
@@ -95,23 +94,36 @@ package struct TalkCalendar: Sendable {
 /// A calendar of a KakaoTalk channel, to which users can subscribe.
 package struct SubscribableCalendar: Sendable {
     package let id: String
-    /// The channel with the calendar.
-    package let channelID: JSONValue?
     package let name: String?
     package let description: String?
+    package let options: CalendarOptions
+    package let profileImageURL: String?
+    /// The image of the calendar in a chat.
+    package let thumbnailURL: String?
 
-    package init(id: String, channelID: JSONValue?, name: String?, description: String?) {
+    package init(
+        id: String,
+        name: String?,
+        description: String?,
+        options: CalendarOptions = CalendarOptions(),
+        profileImageURL: String? = nil,
+        thumbnailURL: String? = nil
+    ) {
         self.id = id
-        self.channelID = channelID
         self.name = name
         self.description = description
+        self.options = options
+        self.profileImageURL = profileImageURL
+        self.thumbnailURL = thumbnailURL
     }
 
     package static let record = Record<SubscribableCalendar>(
         .required("id", \.id, .text(1...256), "The id."),
-        .optional("channel_id", \.channelID, .numberOrText, "The channel with the calendar."),
         .optional("name", \.name, .text, "The name."),
         .optional("description", \.description, .text, "The description."),
+        .members(of: CalendarOptions.record, \.options),
+        .optional("profile_image_url", \.profileImageURL, .text, "The image of the calendar; empty if there is none."),
+        .optional("thumbnail_url", \.thumbnailURL, .text, "The image of the calendar in a chat."),
         make: SubscribableCalendar.init
     )
 
@@ -119,8 +131,8 @@ package struct SubscribableCalendar: Sendable {
 
     static let example = SubscribableCalendar(
         id: "subscribe_6399a2d1afcec577",
-        channelID: "_ZeUTxl",
         name: "Cakes",
-        description: "The days on which cakes are fresh."
+        description: "The days on which cakes are fresh.",
+        options: CalendarOptions(color: "RED", reminder: 15)
     )
 }

@@ -7,7 +7,7 @@ import Schemas
 package struct RetrieveEvents: KakaoCall {
     package typealias Answer = CalendarEvents
 
-    /// The calendar of the events.
+    /// The calendar of the events; all of the user if `nil`.
     package var calendarID: String?
     package var period = CalendarPeriod()
 
@@ -19,7 +19,7 @@ package struct RetrieveEvents: KakaoCall {
         [.userToken],
         "Lists the user's events in a period.",
         parameters: Record(
-            .calendarID(\.calendarID, "The calendar of the events."),
+            .calendarID(\.calendarID, "The calendar of the events; all if it is absent."),
             .members(of: CalendarPeriod.record, \.period),
             make: Self.init
         ),

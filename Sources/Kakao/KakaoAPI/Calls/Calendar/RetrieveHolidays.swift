@@ -5,8 +5,10 @@ import Schemas
 package struct RetrieveHolidays: KakaoCall {
     package typealias Answer = [Holiday]
 
-    package var from: String?
-    package var to: String?
+    /// The beginning in UTC: `2022-10-01T00:00:00Z`.
+    package let from: String
+    /// The end in UTC, at most 31 days after ``from``.
+    package let to: String
 
     package static let operation = KakaoOperation<Self>(
         "calendar_holidays",
@@ -16,9 +18,12 @@ package struct RetrieveHolidays: KakaoCall {
         [.adminKey],
         "Lists the public holidays and commemoration days of Korea.",
         parameters: Record(
-            .optional("from", \.from, .text(1...64), "The beginning in UTC, such as `2022-10-01T00:00:00Z`."),
-            .optional("to", \.to, .text(1...64), "The end in UTC."),
-            make: Self.init
+            .required("from", \.from, .text(1...64), "The beginning in UTC, such as `2022-10-01T00:00:00Z`."),
+            .required("to", \.to, .text(1...64), "The end in UTC, at most 31 days after `from`."),
+            make: Self.init,
+            check: { call throws(Record<Self>.InvalidMember) in
+                try Record<Self>.checkPeriod(from: call.from, to: call.to)
+            }
         ),
         answer: .json(
             Holiday.record.kind("KakaoHoliday").array.orMember("events"),

@@ -3,9 +3,9 @@ import Schemas
 
 /// Subscribes a user to a calendar of a KakaoTalk channel. (Kakao, "Talk Calendar: REST API", "Subscribe to calendar".)
 ///
-/// Needs the scope `talk_calendar`. Idempotent: the user is subscribed afterwards.
+/// Needs the scope `talk_calendar`. Not idempotent, since Kakao does not say what a second call does.
 package struct SubscribeCalendar: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarChangeAnswer?
 
     /// The calendar, unless ``channelID`` names its channel. Sources differ in which of the two Kakao reads.
     package var calendarID: String?
@@ -17,22 +17,15 @@ package struct SubscribeCalendar: KakaoCall {
         "/v2/api/calendar/subscribe",
         .calendar,
         [.userToken],
-        isIdempotent: true,
         "Subscribes the user to a calendar of a KakaoTalk channel.",
         parameters: Record(
             .calendarID(\.calendarID, "The calendar."),
             .optional("channel_id", \.channelID, .calendarID, "The channel with the calendar."),
             make: Self.init,
             check: { call throws(Record<Self>.InvalidMember) in
-                guard call.calendarID != nil || call.channelID != nil else {
-                    throw Record<Self>.InvalidMember(
-                        "calendar_id",
-                        isMissing: true,
-                        allowed: "given, unless channel_id is"
-                    )
-                }
+                try Record<Self>.requireCalendar(call.calendarID, ofChannel: call.channelID)
             }
         ),
-        answer: CalendarIDAnswer.changedCalendar
+        answer: CalendarChangeAnswer.calendar
     )
 }

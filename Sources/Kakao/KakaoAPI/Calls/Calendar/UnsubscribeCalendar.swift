@@ -4,9 +4,9 @@ import Schemas
 /// Ends a user's subscription to a calendar of a KakaoTalk channel. (Kakao, "Talk Calendar: REST API", "Unsubscribe from
 /// calendar".)
 ///
-/// Needs the scope `talk_calendar`. Idempotent: the user is not subscribed afterwards.
+/// Needs the scope `talk_calendar`. Not idempotent, since Kakao does not say what a second call does.
 package struct UnsubscribeCalendar: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarChangeAnswer?
 
     /// The calendar, unless ``channelID`` names its channel. Sources differ in which of the two Kakao reads.
     package var calendarID: String?
@@ -18,22 +18,15 @@ package struct UnsubscribeCalendar: KakaoCall {
         "/v2/api/calendar/unsubscribe",
         .calendar,
         [.userToken],
-        isIdempotent: true,
         "Ends the user's subscription to a calendar of a KakaoTalk channel.",
         parameters: Record(
             .calendarID(\.calendarID, "The calendar."),
             .optional("channel_id", \.channelID, .calendarID, "The channel with the calendar."),
             make: Self.init,
             check: { call throws(Record<Self>.InvalidMember) in
-                guard call.calendarID != nil || call.channelID != nil else {
-                    throw Record<Self>.InvalidMember(
-                        "calendar_id",
-                        isMissing: true,
-                        allowed: "given, unless channel_id is"
-                    )
-                }
+                try Record<Self>.requireCalendar(call.calendarID, ofChannel: call.channelID)
             }
         ),
-        answer: CalendarIDAnswer.changedCalendar
+        answer: CalendarChangeAnswer.calendar
     )
 }

@@ -1,11 +1,11 @@
 import HTTPTypes
 import Schemas
 
-/// Changes a sub-calendar that the service has made for a user. (Kakao, "Talk Calendar: REST API", "Edit sub-calendar".)
+/// Changes a sub-calendar that the service has created for a user. (Kakao, "Talk Calendar: REST API", "Edit sub-calendar".)
 ///
 /// Needs the scope `talk_calendar`. Idempotent: it sets values.
 package struct UpdateCalendar: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarChangeAnswer?
 
     package let calendarID: String
     /// The new name; unchanged if `nil`, as each of the options.
@@ -26,6 +26,6 @@ package struct UpdateCalendar: KakaoCall {
             .members(of: CalendarOptions.record, \.options),
             make: Self.init
         ),
-        answer: CalendarIDAnswer.changedCalendar
+        answer: CalendarChangeAnswer.calendar
     )
 }

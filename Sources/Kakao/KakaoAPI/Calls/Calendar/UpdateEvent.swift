@@ -7,7 +7,7 @@ import Schemas
 /// Needs the scope `talk_calendar`. Not idempotent: `THIS_AND_FOLLOWING` divides a series, whose events get other ids, and
 /// guests may be notified of each change. Of a series, Kakao's answer is empty. Error -520 means that there is no such event.
 package struct UpdateEvent: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarChangeAnswer?
 
     /// The id of the event itself, also of one in a series.
     package let eventID: String
@@ -28,9 +28,9 @@ package struct UpdateEvent: KakaoCall {
             .eventID(\.eventID),
             .calendarID(\.calendarID, "The calendar to which the event moves."),
             .recurrenceUpdate(\.recurrenceUpdate),
-            .eventChanges(\.event),
+            .event(\.event, "The members to change, as JSON."),
             make: Self.init
         ),
-        answer: CalendarIDAnswer.changedEvent
+        answer: CalendarChangeAnswer.event
     )
 }

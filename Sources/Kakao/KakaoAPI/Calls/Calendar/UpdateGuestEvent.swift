@@ -5,10 +5,10 @@ import Schemas
 /// Changes an event of which the user is a guest, such as its color and its reminders for this user. (Kakao, "Talk Calendar: REST
 /// API", "Edit event for attendee".)
 ///
-/// Needs the scope `talk_calendar`. Idempotent: it sets values that only the user sees. No public source has its parameters:
+/// Needs the scope `talk_calendar`. Not idempotent, for the reason of ``UpdateEvent``. We have found no source with its parameters:
 /// those of ``UpdateEvent`` are accepted.
 package struct UpdateGuestEvent: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarChangeAnswer?
 
     package let eventID: String
     package var calendarID: String?
@@ -21,7 +21,6 @@ package struct UpdateGuestEvent: KakaoCall {
         "/v2/api/calendar/update/event/guest",
         .calendar,
         [.userToken],
-        isIdempotent: true,
         "Changes an event of which the user is a guest.",
         parameters: Record(
             .eventID(\.eventID),
@@ -35,6 +34,6 @@ package struct UpdateGuestEvent: KakaoCall {
             ),
             make: Self.init
         ),
-        answer: CalendarIDAnswer.changedEvent
+        answer: CalendarChangeAnswer.event
     )
 }

@@ -6,7 +6,7 @@ import Schemas
 ///
 /// Not idempotent: followers may be notified of each change. Error -520 means that there is no such event.
 package struct UpdatePublicEvent: KakaoCall {
-    package typealias Answer = CalendarIDAnswer?
+    package typealias Answer = CalendarIDAnswer
 
     package let eventID: String
     package var channelPublicID: String?
@@ -23,9 +23,9 @@ package struct UpdatePublicEvent: KakaoCall {
         parameters: Record(
             .eventID(\.eventID),
             .channelPublicID(\.channelPublicID),
-            .eventChanges(\.event),
+            .event(\.event, "The members to change, as JSON."),
             make: Self.init
         ),
-        answer: CalendarIDAnswer.changedEvent
+        answer: CalendarIDAnswer.event
     )
 }

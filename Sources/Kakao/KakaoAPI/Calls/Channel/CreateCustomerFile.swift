@@ -10,6 +10,8 @@ package struct CreateCustomerFile: KakaoCall {
     package static let fieldKinds = ["string", "number"]
     /// The most fields of a file.
     package static let maximumFields = 30
+    /// The most characters of a field's name.
+    package static let maximumNameLength = 50
 
     /// The channel, as in its address.
     package let channelPublicID: String
@@ -38,15 +40,10 @@ package struct CreateCustomerFile: KakaoCall {
             .required(
                 "schema",
                 \.schema,
-                .textObject(count: maximumFields, names: 1...50, values: 6...6, rule: "that are string or number"),
+                .textObject(count: maximumFields, names: 1...maximumNameLength, values: .text(oneOf: fieldKinds)),
                 "The fields of its users, each with `string` or `number`."
             ),
-            make: Self.init,
-            check: { call throws(Record<Self>.InvalidMember) in
-                guard call.schema.values.allSatisfy(fieldKinds.contains) else {
-                    throw Record<Self>.InvalidMember("schema", allowed: "an object whose values are string or number")
-                }
-            }
+            make: Self.init
         ),
         answer: .json(Answer.record.kind("KakaoCustomerFileID"), example: Answer(fileID: 759)),
         sendsJSON: true,

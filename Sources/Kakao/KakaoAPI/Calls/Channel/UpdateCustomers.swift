@@ -12,9 +12,6 @@ package enum CustomerType: String, CaseIterable, Sendable {
 
 /// A user of a customer file.
 package struct Customer: Sendable {
-    /// The names of the members.
-    package static let members = ["id", "field"]
-
     /// A user id or a phone number, as the ``CustomerType`` says.
     package let id: String
     /// The values of the file's fields: texts and numbers.
@@ -25,16 +22,18 @@ package struct Customer: Sendable {
         self.field = field
     }
 
+    /// The user id; `nil` for a phone number with other characters than digits.
+    package var userID: Int64? { UserID.read(.string(id)) }
+
+    /// The faults that reading reports quote nothing of the user, because it may contain a phone number.
     package static let kind = Kind<Customer>(
-        .object([("id", Self.id.input, true), ("field", .scalars, false)]),
+        .object([("id", Self.id.input, true), ("field", Kind<JSONObject>.fields.input, false)]),
         allowed: "an object with id and field, an object of texts and numbers",
         read: { value throws(InvalidValue) in
             guard let object = value.object else { throw InvalidValue() }
             // Kakao ignores other members, and stores nothing of such a user.
-            if let unknown = object.members.first(where: { !members.contains($0.name) })?.name {
-                throw InvalidValue(
-                    "Unknown member: \(unknown.prefix(64)). A user has \(members.joined(separator: ", "))"
-                )
+            guard object.members.allSatisfy({ $0.name == "id" || $0.name == "field" }) else {
+                throw InvalidValue("A user has an unknown member. Allowed: id, field")
             }
             guard let id = object["id"] else { throw InvalidValue("A user has no id") }
             let field = try object["field"].map { value throws(InvalidValue) in try Kind<JSONObject>.fields.read(value)
@@ -129,6 +128,35 @@ package struct UpdateCustomers: KakaoCall {
     }
 }
 
+/// A user to delete from a customer file. Kakao's documentation does not show its form: a text or an object.
+package struct CustomerReference: Sendable {
+    /// A user id or a phone number.
+    package let id: String
+    /// Whether Kakao gets an object with `id`, and not a text.
+    package let isObject: Bool
+
+    package init(id: String, isObject: Bool) {
+        self.id = id
+        self.isObject = isObject
+    }
+
+    fileprivate static let kind = Kind<CustomerReference>(
+        .oneOf([Customer.id.input, .object([("id", Customer.id.input, true)])]),
+        allowed: "user ids or phone numbers, or objects with id",
+        read: { value throws(InvalidValue) in
+            guard let object = value.object else {
+                return CustomerReference(id: try Customer.id.read(value), isObject: false)
+            }
+            guard object.count == 1, let id = object["id"] else { throw InvalidValue() }
+            return CustomerReference(id: try Customer.id.read(id), isObject: true)
+        },
+        write: { reference, json in
+            guard reference.isObject else { return json.value(reference.id) }
+            json.object { $0.member("id", reference.id) }
+        }
+    )
+}
+
 /// Deletes users from a customer file. (Kakao, "KakaoTalk Channel: REST API", "Delete users from customer file".)
 ///
 /// Kakao's documentation does not show the response: the members of ``UpdateCustomers`` are read, if they are there.
@@ -139,10 +167,10 @@ package struct DeleteCustomers: KakaoCall {
     /// The channel, as in its address.
     package let channelPublicID: String
     package let type: CustomerType
-    /// User ids or phone numbers, 1 to ``UpdateCustomers/maximumUsers``.
-    package let userIDs: [String]
+    /// 1 to ``UpdateCustomers/maximumUsers`` users.
+    package let userIDs: [CustomerReference]
 
-    package init(fileID: Int64, channelPublicID: String, type: CustomerType, userIDs: [String]) {
+    package init(fileID: Int64, channelPublicID: String, type: CustomerType, userIDs: [CustomerReference]) {
         self.fileID = fileID
         self.channelPublicID = channelPublicID
         self.type = type
@@ -164,8 +192,8 @@ package struct DeleteCustomers: KakaoCall {
             .required(
                 "user_ids",
                 \.userIDs,
-                Customer.id.array(count: 1...UpdateCustomers.maximumUsers),
-                "The users, up to 2,000: user ids or phone numbers."
+                CustomerReference.kind.array(count: 1...UpdateCustomers.maximumUsers),
+                "The users, up to 2,000: user ids or phone numbers, as texts or as objects with `id`."
             ),
             make: Self.init
         ),
@@ -189,19 +217,31 @@ extension RecordMember where Value == CustomerType {
 }
 
 extension Kind where Value == JSONObject {
+    private static let allowedFields =
+        "texts of up to 200 characters, and numbers of up to 40 without an exponent, with names of 1 to \(CreateCustomerFile.maximumNameLength)"
+
     /// The fields of a user of a customer file.
     fileprivate static let fields = Kind<JSONObject>(
-        .scalars,
-        allowed: "an object of at most \(CreateCustomerFile.maximumFields) texts and numbers",
+        .map(
+            of: .oneOf([.text(length: 0...200, pattern: Text.pattern), .number]),
+            count: CreateCustomerFile.maximumFields,
+            names: 1...CreateCustomerFile.maximumNameLength
+        ),
+        allowed: "an object of at most \(CreateCustomerFile.maximumFields) \(allowedFields)",
         read: { value throws(InvalidValue) in
             guard let object = value.object, object.count <= CreateCustomerFile.maximumFields else {
                 throw InvalidValue()
             }
             for (name, value) in object.members {
-                switch value {
-                case .number: break
-                case .string(let text) where Text.isValid(text, 0...200): break
-                case .null, .bool, .string, .array, .object: throw InvalidValue("Invalid field: \(name.prefix(64))")
+                let isValid =
+                    switch value {
+                    // Without an exponent, with which few characters can have a hundred thousand digits in PostgreSQL.
+                    case .number(let number): number.text.utf8.count <= 40 && !number.text.lowercased().contains("e")
+                    case .string(let text): Text.isValid(text, 0...200)
+                    case .null, .bool, .array, .object: false
+                    }
+                guard isValid, Text.isValid(name, 1...CreateCustomerFile.maximumNameLength) else {
+                    throw InvalidValue("A field is invalid. Allowed: \(allowedFields)")
                 }
             }
             return object
