@@ -155,6 +155,21 @@ import Testing
         }
     }
 
+    @Test("The table of the runbook has each alert, its severities, and a command of its section")
+    func table() throws {
+        let rules = try Self.rules()
+        let page = try Self.contents("docs/runbook.md")
+        let rows = page.matches(of: /\n\| \[(\w+)\]\(#\w+\) \| ([a-z, ]+) \| `([^`]+)` \|/)
+        #expect(rows.map { String($0.1) }.sorted() == Set(rules.map(\.alert)).sorted())
+        for row in rows {
+            let severities = rules.filter { $0.alert == row.1 }.map(\.severity)
+            #expect(row.2.split(separator: ", ").map(String.init).sorted() == severities.sorted(), "\(row.1)")
+            let start = try #require(page.firstRange(of: "\n### \(row.1)\n"), "\(row.1)")
+            let section = page[start.upperBound...].split(separator: "\n### ", maxSplits: 1).first
+            #expect(section?.contains("\n\(row.3)") == true, "\(row.1): \(row.3)")
+        }
+    }
+
     @Test("The links of the runbook lead to headings")
     func links() throws {
         let links = try Self.contents("docs/runbook.md").matches(of: /\]\((\w+\.md)?#([\w-]+)\)/)

@@ -5,7 +5,7 @@ import ServiceTesting
 import TestSupport
 import Testing
 
-/// Tests that run the clients of `docs/migrating.md` unchanged.
+/// Tests that run the first commands and the clients of `docs/migrating.md` unchanged.
 @Suite(.timeLimit(.minutes(5))) struct MigratingPageTests {
     /// A client of the page.
     private struct Client: Sendable {
@@ -40,6 +40,22 @@ import Testing
                 "PATH": "/usr/local/bin:/usr/bin:/bin", "PUSH_HOST": host, "PUSH_KEY": key, "LC_ALL": "C.UTF-8",
             ]
         )
+    }
+
+    @Test("The first commands of the page register a device, send a push and list it, beside dev")
+    func firstMinutes() async throws {
+        let commands = try TestFiles.code(in: "docs/migrating.md", after: "```sh\n. .local/dev.env")
+        let folder = try TemporaryFolder.make()
+        try await DevServer.with(in: "\(folder)/.local") { _ in
+            let result = try await Program.run(
+                ["bash", "-euo", "pipefail", "-c", "cd \(folder)\n. .local/dev.env\(commands)"],
+                environment: ["PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"]
+            )
+            #expect(result.status == 0, "\(result.text)")
+            #expect(result.text.lowercased().contains("location: /v1/pushes/"), "\(result.text)")
+            // The list has the push, of one user.
+            #expect(result.text.contains(/[01]\/1\s/), "\(result.text)")
+        }
     }
 
     @Test("Each client whose interpreter is installed does the same before and after, with another host and key")

@@ -54,10 +54,10 @@ struct DifferencesTests {
             Self.paths.flatMap { path, item in (item.object?.members ?? []).map { "\($0.name.uppercased()) \(path)" } }
         )
         for row in rows {
-            #expect(row.count == 5, "\(row)")
+            #expect(row.count == 4, "\(row)")
             let operations = Self.names(in: row[3])
             #expect(!operations.isEmpty && declared.isSuperset(of: operations), "\(row[0])")
-            let links = row[4].matches(of: /\]\((\w[\w-]*\.md)(?:#([\w-]+))?\)/)
+            let links = row[0].matches(of: /\]\((\w[\w-]*\.md)(?:#([\w-]+))?\)/)
             #expect(!links.isEmpty, "\(row[0])")
             for link in links {
                 let headings = try Self.contents("docs/\(link.1)").matches(of: /\n#+ (.+)/).map { heading in
