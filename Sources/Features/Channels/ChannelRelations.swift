@@ -133,21 +133,11 @@ struct DeleteChannelsOfUser: PostgresStatement {
 
 /// Deletes the relations of users who have left the app, except those that have changed since. Returns their number.
 struct DeleteDepartedRelations: PostgresStatement {
-    static let sql: SQL = """
-        SELECT COALESCE(sum(delete_departed_relations(user_id, left_at)), 0)::bigint
-        FROM (
-            SELECT user_id, left_at
-            FROM unnest($1::bigint[], $2::timestamptz[]) AS departure (user_id, left_at)
-            ORDER BY user_id
-            OFFSET 0
-        ) AS departure
-        """
+    static let sql = SQL.sumOverDepartures("delete_departed_relations")
 
     let departures: [UserEvent]
 
-    var parameters: [PostgresValue] {
-        [.int64s(departures.map(\.userID)), .timestamps(departures.map(\.happenedAt))]
-    }
+    var parameters: [PostgresValue] { departures.parameters }
 
     static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }

@@ -116,7 +116,7 @@ struct RenewMessageLease: PostgresStatement {
             OR EXISTS (SELECT 1 FROM message_receivers WHERE lease IS NOT NULL)
             OR EXISTS (SELECT 1 FROM messages WHERE state = 'active' AND resolve_at <= now() + interval '10 s')
             OR EXISTS (SELECT 1 FROM messages WHERE state = 'active' AND expires_at <= now() + interval '10 s')
-            OR EXISTS (SELECT 1 FROM work_leases WHERE queue = 'messages' AND ends_at < now())
+            OR \(SQL.otherLeasesHaveExpired)
         """
 
     let id: UUID

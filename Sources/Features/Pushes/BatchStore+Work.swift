@@ -46,7 +46,7 @@ struct RenewPushLease: PostgresStatement {
             WHERE state IN ('scheduled', 'preparing', 'sending')
                 AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')
         )
-            OR EXISTS (SELECT 1 FROM work_leases WHERE queue = 'pushes' AND ends_at < now())
+            OR \(SQL.otherLeasesHaveExpired)
         """
 
     let id: UUID

@@ -103,7 +103,7 @@ struct RenewWebhookLease: PostgresStatement {
                     )
             )
             OR EXISTS (SELECT 1 FROM webhook_events WHERE lease IS NOT NULL)
-            OR EXISTS (SELECT 1 FROM work_leases WHERE queue = 'webhooks' AND ends_at < now())
+            OR \(SQL.otherLeasesHaveExpired)
         """
 
     let id: UUID

@@ -383,7 +383,7 @@ struct RenewCustomerLease: PostgresStatement {
         WHERE id = $1
         RETURNING EXISTS (SELECT 1 FROM customer_upload_parts WHERE due_at <= now() + interval '10 s')
             OR EXISTS (SELECT 1 FROM customer_upload_parts WHERE lease IS NOT NULL)
-            OR EXISTS (SELECT 1 FROM work_leases WHERE queue = 'customer_files' AND ends_at < now())
+            OR \(SQL.otherLeasesHaveExpired)
         """
 
     let id: UUID

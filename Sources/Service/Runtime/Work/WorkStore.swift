@@ -134,6 +134,12 @@ extension SQL {
         FOR KEY SHARE
         """
     }
+
+    /// A condition in a statement that renews a lease: whether leases of other servers on the same queue have expired. These servers may
+    /// have stopped, so that there is work to reclaim.
+    package static let otherLeasesHaveExpired: SQL = """
+        EXISTS (SELECT 1 FROM work_leases AS other WHERE other.queue = work_leases.queue AND other.ends_at < now())
+        """
 }
 
 /// Stores a new lease, with the server that holds it.

@@ -1,4 +1,5 @@
 package import FoundationEssentials
+package import Postgres
 
 /// A change of a user's relation to the app at Kakao.
 package struct UserEvent: Sendable {
@@ -27,4 +28,25 @@ package struct UserEvent: Sendable {
         self.type = type
         self.happenedAt = happenedAt
     }
+}
+
+extension SQL {
+    /// A query that calls a function of SQL with each user id and time of departures, whose ``Swift/Array/parameters`` it takes, and returns
+    /// the sum of its results. The users come in the order of their ids, so that concurrent notices take their locks in one order.
+    package static func sumOverDepartures(_ function: SQL) -> SQL {
+        """
+        SELECT COALESCE(sum(\(function)(user_id, left_at)), 0)::bigint
+        FROM (
+            SELECT user_id, left_at
+            FROM unnest($1::bigint[], $2::timestamptz[]) AS departure (user_id, left_at)
+            ORDER BY user_id
+            OFFSET 0
+        ) AS departure
+        """
+    }
+}
+
+extension [UserEvent] {
+    /// The user ids and times, as ``Postgres/SQL/sumOverDepartures(_:)`` takes them.
+    package var parameters: [PostgresValue] { [.int64s(map(\.userID)), .timestamps(map(\.happenedAt))] }
 }
