@@ -44,7 +44,7 @@ FROM runtime AS dev
 RUN mkdir /etc/postgresql-common \
     && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf \
     && apt-get update \
-    && apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-confold postgresql socat \
+    && apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-confold curl postgresql socat \
     && rm -rf /var/lib/apt/lists/* \
     && install --directory --owner push --group push --mode 0700 /var/lib/push-server
 COPY deploy/dev-container.sh ./
