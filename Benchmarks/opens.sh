@@ -45,7 +45,7 @@ for caller in range(callers):
     print(signed + "." + text(code))
 PY
 
-# apps FILE PATH ...: writes a script for wrk: each request is of the next app, and each app calls one path after the other.
+# apps FILE METHOD PATH ...: writes a script for wrk: each request is of the next app, and each app calls one path after the other.
 apps() {
     local file=$1 method=$2
     shift 2

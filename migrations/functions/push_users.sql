@@ -19,7 +19,6 @@ DECLARE
     -- The part in which the last user was searched for.
     part integer := 0;
     found_part integer;
-    part_number integer;
     part_users integer;
     width integer;
     -- Its users.
@@ -55,9 +54,9 @@ BEGIN
         IF found_part <> part THEN
             part := found_part;
             -- Many users of a part are searched for in memory. For few, each step reads a piece of the stored value.
-            SELECT given.number, given.batch_users, given.id_bytes,
+            SELECT given.batch_users, given.id_bytes,
                 CASE WHEN cardinality(wanted) > 2 * cardinality(numbers) THEN given.ids || ''::bytea ELSE given.ids END
-            INTO part_number, part_users, width, ids
+            INTO part_users, width, ids
             FROM push_parts AS given
             WHERE given.push_id = push
                 AND given.number = numbers[part];
@@ -76,7 +75,7 @@ BEGIN
             END IF;
         END LOOP;
         CONTINUE WHEN substring(ids FROM low * width + 1 FOR width) <> key;
-        batch := part_number + low / part_users;
+        batch := numbers[part] + low / part_users;
         state := NULL;
         may_repeat := false;
         IF has_rows THEN

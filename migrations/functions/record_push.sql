@@ -1,8 +1,8 @@
 -- Stores the webhooks of a push whose change is an event, with the push as it is now: one for each endpoint that wants the type.
 --
 -- The end of a push is two events if it did not reach all of its users, or if they are not all known: it ended before its audience was
--- prepared. The second one has an object of its own: the users. Otherwise
--- a receiver would ignore one of the two, since it ignores what is older than what it knows of an object.
+-- prepared. A cancellation has only the second one. That has an object of its own: the users. Otherwise a receiver would ignore one of the
+-- two, since it ignores what is older than what it knows of an object.
 CREATE OR REPLACE FUNCTION record_push() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -89,12 +89,17 @@ struct AudiencePage: Sendable {
 
     /// Returns the users of the page. This takes a while, in which the next page can be read.
     ///
-    /// - Parameter exclusion: The users who are left out.
-    func users(without exclusion: ExcludedUsers, _ pool: PostgresPool) async throws -> Users {
+    /// - Parameters:
+    ///   - exclusion: The users who are left out.
+    ///   - listsSkipped: Whether users without a phone are left out as well: an export of them must not have those who are left out.
+    func users(
+        without exclusion: ExcludedUsers,
+        listsSkipped: Bool = true,
+        _ pool: PostgresPool
+    ) async throws -> Users {
         var users = try users()
         guard !exclusion.isEmpty else { return users }
-        // Users without a phone too: an export of them must not have those who are left out.
-        let all = users.ids.merged(with: users.skipped.noDevice)
+        let all = listsSkipped ? users.ids.merged(with: users.skipped.noDevice) : users.ids
         users.leaveOut(try await exclusion.leftOut(of: all, pool))
         return users
     }

@@ -10,7 +10,7 @@ struct HousekeepingStore: Sendable {
     private static let maxRowsPerStatement = 1000
     /// The number of users who have opened a push that one statement deletes.
     private static let maxOpensPerStatement = 5000
-    /// The number of parts that one statement deletes, with up to 50,000 users each.
+    /// The number of parts or lists of skipped users that one statement deletes, with up to 50,000 users each.
     static let maxPartsPerStatement = 5
 
     let pool: PostgresPool

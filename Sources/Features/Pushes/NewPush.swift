@@ -179,12 +179,11 @@ extension NewPush {
             throw Problem.field("kind", "advertising or informational", "The setting pushes.require_kind demands it.")
         }
         let conditions = PushPreview.Conditions(
+            settings,
             kakaoVersion: kakaoVersion,
             format: message.version,
             kind: kind,
-            bypass: bypass,
-            advertisingText: settings.advertisingText,
-            idField: settings.idField
+            bypass: bypass
         )
         preview = PushPreview(object, conditions)
         if let fault = preview.markFault { throw Problem.field(field, fault.allowed) }

@@ -105,7 +105,7 @@ struct PreparationStore: Sendable {
         while !isLast {
             let page = try await AudiencePage.read(audience, from: position, platforms: platforms, pool)
             guard let page else { break }
-            let found = try await page.users(without: exclusion, pool)
+            let found = try await page.users(without: exclusion, listsSkipped: false, pool)
             let users = found.ids
             preview.users += found.count
             preview.skipped += found.count - Int64(users.count)
@@ -140,7 +140,7 @@ struct ListPreparations: PostgresStatement {
                 OR state = 'sending' AND retry_position IS NOT NULL
             )
             AND (excluded_pushes IS NULL OR push_waits_for(excluded_pushes, prepared_at, finished_at) = '{}')
-            AND (kind IS DISTINCT FROM 'advertising' OR to_testers OR advertising_ends($2) IS NOT NULL)
+            AND \(AdvertisingHours.admit(hours: "$2"))
             AND (SELECT commits_are_checked('pushes'))
         ORDER BY id
         LIMIT $1

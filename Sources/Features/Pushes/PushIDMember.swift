@@ -9,9 +9,7 @@ import Settings
 ///
 /// It is added to the message that is sent. The stored message stays as the operator wrote it.
 struct PushIDMember: Sendable, Equatable {
-    static let parent = "custom_field"
-
-    let name: String
+    private let name: String
     private let id: UUID
 
     /// - Parameter name: `nil` for no member.
@@ -25,16 +23,12 @@ struct PushIDMember: Sendable, Equatable {
     ///
     /// A member of the same name is not overwritten: the setting may be newer than the push. Nor is a `custom_field` that is no object.
     func added(to part: JSONObject) -> JSONObject {
-        guard var field = Self.customField(of: part), field[name] == nil else { return part }
+        let existing = part.has("custom_field") ? part["custom_field"]?.object : JSONObject()
+        guard var field = existing, field[name] == nil else { return part }
         field[name] = .string(id.lowercased)
         var part = part
-        part[Self.parent] = .object(field)
+        part["custom_field"] = .object(field)
         return part
-    }
-
-    /// Returns the `custom_field` to which the id is added; `nil` if it is no object.
-    static func customField(of part: JSONObject) -> JSONObject? {
-        part.has(parent) ? part[parent]?.object : JSONObject()
     }
 }
 

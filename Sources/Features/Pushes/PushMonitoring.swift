@@ -131,7 +131,7 @@ struct ReadPushQueue: PostgresStatement {
             SELECT id
             FROM pushes
             WHERE state IN ('scheduled', 'preparing', 'sending')
-                AND (kind IS DISTINCT FROM 'advertising' OR to_testers OR advertising_ends($2) IS NOT NULL)
+                AND \(AdvertisingHours.admit(hours: "$2"))
         )
         SELECT
             LEAST(

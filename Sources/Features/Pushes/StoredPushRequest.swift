@@ -29,12 +29,11 @@ extension StoredPushRequest {
     func shownMessage(_ settings: PushSettings, kakaoVersion: PushVersion) -> ShownMessage {
         let object = message.object
         let conditions = PushPreview.Conditions(
+            settings,
             kakaoVersion: kakaoVersion,
             format: message.version,
             kind: kind,
-            bypass: bypass,
-            advertisingText: settings.advertisingText,
-            idField: settings.idField
+            bypass: bypass
         )
         return ShownMessage(json: object.maskingPushTokens, phones: PushPreview(object, conditions).phones)
     }

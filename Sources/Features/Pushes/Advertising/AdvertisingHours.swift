@@ -45,9 +45,15 @@ package struct AdvertisingHours: Sendable, Equatable {
 }
 
 extension AdvertisingHours {
-    /// Returns an expression of statements that end a push: whether it is advertising, and a moment is outside the hours.
-    static func isNight(_ moment: SQL, hours: SQL) -> SQL {
-        "kind IS NOT DISTINCT FROM 'advertising' AND NOT to_testers AND advertising_ends(\(hours), \(moment)) IS NULL"
+    /// Returns a condition: whether a push may be sent at a moment, because it is no advertising, goes to testers, or the moment is within
+    /// the hours.
+    static func admit(_ push: SQL = "pushes", hours: SQL, at moment: SQL = "clock_timestamp()") -> SQL {
+        """
+        (
+            \(push).kind IS DISTINCT FROM 'advertising' OR \(push).to_testers
+            OR advertising_ends(\(hours), \(moment)) IS NOT NULL
+        )
+        """
     }
 }
 

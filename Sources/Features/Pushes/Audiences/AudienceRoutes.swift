@@ -47,13 +47,7 @@ struct AudienceRoutes: RouteCollection {
     /// once all users are stored.
     @Sendable private func replace(_ call: Call, _ body: RequestBody) async throws -> Response {
         let name = try call[Self.name]
-        guard uploads.acquire() else {
-            throw Problem(
-                of: .tooManyUploads,
-                "This server accepts at most \(ConcurrencyLimit.maximumUserUploads) concurrent uploads. Try again.",
-                headerFields: [.retryAfter: "30"]
-            )
-        }
+        try uploads.acquireUpload("at most \(uploads.count) concurrent uploads")
         defer { uploads.release() }
         let record = call.auditRecord(of: .object(name.text))
         let (audience, isNew) = try await store.replace(name, recording: record) { try await Self.copy(body, to: $0) }

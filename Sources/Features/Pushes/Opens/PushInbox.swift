@@ -136,7 +136,7 @@ struct InboxCursor: PageCursor, Comparable {
     var startedAt: Date { Date(timeIntervalSince1970: Double(microseconds) / 1_000_000) }
 
     static func < (left: InboxCursor, right: InboxCursor) -> Bool {
-        (left.microseconds, left.id.lowercased) < (right.microseconds, right.id.lowercased)
+        (left.microseconds, left.id) < (right.microseconds, right.id)
     }
 }
 

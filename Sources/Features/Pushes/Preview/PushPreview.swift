@@ -177,3 +177,17 @@ extension Unicode.Scalar {
     /// Whether it is a control character, which PostgreSQL or a terminal may not accept.
     fileprivate var isControl: Bool { value < 0x20 || (0x7F..<0xA0).contains(value) }
 }
+
+extension PushPreview.Conditions {
+    /// The conditions of a message with the settings at present.
+    init(_ settings: PushSettings, kakaoVersion: PushVersion, format: PushVersion, kind: PushKind?, bypass: Bool) {
+        self.init(
+            kakaoVersion: kakaoVersion,
+            format: format,
+            kind: kind,
+            bypass: bypass,
+            advertisingText: settings.advertisingText,
+            idField: settings.idField
+        )
+    }
+}

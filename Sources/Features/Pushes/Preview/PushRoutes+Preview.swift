@@ -39,12 +39,11 @@ extension PushRoutes {
         let format = try call[Self.version]
         let settings = settings()
         let conditions = PushPreview.Conditions(
+            settings,
             kakaoVersion: kakaoVersion,
             format: format ?? .format(of: message),
             kind: try call[Self.kind],
-            bypass: try call[Self.bypass],
-            advertisingText: settings.advertisingText,
-            idField: settings.idField
+            bypass: try call[Self.bypass]
         )
         return .json(PushPreview.shape.json(PushPreview(message, conditions)))
     }

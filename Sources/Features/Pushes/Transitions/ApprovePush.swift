@@ -95,7 +95,7 @@ struct RejectPush: PostgresStatement {
             reason = 'Rejected' || COALESCE(': ' || $5, '.'),
             stopped_by = $3,
             finished_at = now(),
-            ended_at_night = \(AdvertisingHours.isNight("now()", hours: "$6"))
+            ended_at_night = NOT \(AdvertisingHours.admit(hours: "$6", at: "now()"))
         WHERE id = $1
             AND state = ANY ($4)
             AND NOT operator_keys_are_related(created_by_key, $2)

@@ -79,7 +79,7 @@ struct ClaimBatches: PostgresStatement {
                 -- Nothing is sent before it is known that the push does not have more users than are allowed.
                 AND (push.allowed_users IS NULL OR push.prepared_at IS NOT NULL)
                 AND (push.expires_at IS NULL OR push.expires_at > now())
-                AND (push.kind IS DISTINCT FROM 'advertising' OR push.to_testers OR advertising_ends($5) IS NOT NULL)
+                AND \(AdvertisingHours.admit("push", hours: "$5"))
                 AND (push.users_per_second IS NULL OR rated.id IS NOT NULL)
         ),
         due AS (

@@ -79,7 +79,7 @@ struct CancelPush: PostgresStatement {
             reason = NULL,
             stopped_by = $3,
             finished_at = now(),
-            ended_at_night = \(AdvertisingHours.isNight("now()", hours: "$4"))
+            ended_at_night = NOT \(AdvertisingHours.admit(hours: "$4", at: "now()"))
         WHERE id = $1
             AND state = ANY ($2)
         """

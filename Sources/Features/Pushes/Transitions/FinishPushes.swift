@@ -43,7 +43,7 @@ struct ExpirePush: PostgresStatement {
         UPDATE pushes
         SET state = 'expired',
             finished_at = now(),
-            ended_at_night = \(AdvertisingHours.isNight("expires_at", hours: "$3"))
+            ended_at_night = NOT \(AdvertisingHours.admit(hours: "$3", at: "expires_at"))
         WHERE id = $1
             AND state = ANY ($2)
             AND expires_at <= now()

@@ -72,7 +72,7 @@ struct ExportedUserStore: Sendable {
     ) async throws -> [Users] {
         var users = try await read(exported, of: push, causes, after: last?.place)
         guard !users.isEmpty else {
-            guard try await find(push.id)?.isRemoved == false else { throw PushRemoved() }
+            guard try await pool.read(FindPush(id: push.id)).first == false else { throw PushRemoved() }
             return []
         }
         let search = FindDepartedUsers(userIDs: users.flatMap(\.ids), since: push.createdAt)

@@ -97,15 +97,8 @@ struct ServerClient: Sendable {
     func export(_ path: String, _ filters: [Filter], _ write: ([UInt8]) throws -> Void) async throws {
         var request = request(.get, Self.path(path, filters))
         request.totalTimeout = Self.longTimeout
-        do {
-            try await http.stream(request) { stream in
-                guard stream.status == 200 else {
-                    throw CallFailure(stream.status, stream.headerFields, try await stream.next() ?? [], url)
-                }
-                while let part = try await stream.next() { try write(part) }
-            }
-        } catch let error as HTTPClientError {
-            throw CallFailure(error, url)
+        try await stream(request) { stream in
+            while let part = try await stream.next() { try write(part) }
         }
     }
 
@@ -132,19 +125,29 @@ struct ServerClient: Sendable {
     /// Follows server-sent events, and calls `body` with the data of each, and with `nil` when the server says that there is
     /// nothing new. Returns when the server ends the events, or when `body` returns a value.
     func events<Result>(_ path: String, _ body: (JSONValue?) async throws -> Result?) async throws -> Result? {
+        try await stream(request(.get, path)) { stream -> Result? in
+            var parser = EventStreamParser()
+            while let part = try await stream.next() {
+                guard let items = parser.receive(part) else { throw notJSON }
+                for item in items {
+                    if let result = try await body(try json(item)) { return result }
+                }
+            }
+            return nil
+        }
+    }
+
+    /// Makes a call, and calls `body` with its response as it arrives.
+    private func stream<Result>(
+        _ request: HTTPClientRequest,
+        _ body: (HTTPClientStream) async throws -> Result
+    ) async throws -> Result {
         do {
-            return try await http.stream(request(.get, path)) { stream -> Result? in
+            return try await http.stream(request) { stream in
                 guard stream.status == 200 else {
                     throw CallFailure(stream.status, stream.headerFields, try await stream.next() ?? [], url)
                 }
-                var parser = EventStreamParser()
-                while let part = try await stream.next() {
-                    guard let items = parser.receive(part) else { throw notJSON }
-                    for item in items {
-                        if let result = try await body(try json(item)) { return result }
-                    }
-                }
-                return nil
+                return try await body(stream)
             }
         } catch let error as HTTPClientError {
             throw CallFailure(error, url)

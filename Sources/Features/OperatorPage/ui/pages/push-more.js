@@ -1,4 +1,4 @@
-// What one push offers below its numbers: a user in it, the batches that failed, and what operators did with it.
+// What one push offers below its numbers: a user in it, the batches that failed, and the users whom it did not reach.
 
 import { get } from '../api.js'
 import { el, fill, table } from '../dom.js'

@@ -77,7 +77,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
         const key = name.replace('_', '-')
         return [t(key), number(push.users[name]), t(`${key}.hint`)]
       }), push.opened > 0 && [t('opened'), number(push.opened), t('opened.hint')]]), push.users.sent > 0 && el('p', { class: 'soft small' }, t('sent.note')), speed)
-    const { users, batches, ...rest } = push
+    const { users, batches, opened, unreached, ...rest } = push
     redraw(details, [rest, remedy], () => [el('h2', {}, t('details')), terms('list', [
       [t('new.to'), recipients(push)],
       !isBegun && [t('users'), number(usersOf(push)), t('users.hint')],
