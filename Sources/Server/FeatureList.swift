@@ -44,7 +44,7 @@ func makeFeatures(_ server: ServerContext, _ settings: Settings, sandboxURL: Str
     let messages = MessageFeature(server, settings.messages, accounts: accounts, sharing: sharing)
     let relay = RelayFeature(server, settings.relay, accounts: accounts, messages: messages, sharing: sharing)
     let channels = ChannelFeature(server, settings.channels)
-    let callbacks = CallbackFeature(server, settings.callbacks, sharing: sharing, channels: channels)
+    let callbacks = CallbackFeature(server, settings.callbacks, sharing: sharing)
     let keys = KeyFeature(server)
     let hasPage = settings.page.isEnabled && settings.operatorPort == nil
     let status = StatusFeature(server, settings.audit, hasPage: hasPage)

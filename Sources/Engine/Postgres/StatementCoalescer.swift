@@ -208,7 +208,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
             if !entry.promise.isAbandoned { entries.append(entry) }
         }
         guard !entries.isEmpty else { return }
-        nextStart = EventLoop.milliseconds() + spacing
+        if spacing > 0 { nextStart = EventLoop.milliseconds() + spacing }
         send(entries)
     }
 

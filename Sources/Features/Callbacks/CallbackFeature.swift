@@ -1,4 +1,3 @@
-package import Channels
 package import Endpoints
 import FoundationEssentials
 import Identity
@@ -23,7 +22,6 @@ package struct CallbackFeature: Feature {
     private let server: ServerContext
     private let settings: CallbackSettings
     private let sharing: SharingFeature
-    private let channels: ChannelFeature
     private let counts: CallbackCounts
     private let malformedCalls: HourlyLimit
     private let unknownKeys: AddressLimit
@@ -34,13 +32,11 @@ package struct CallbackFeature: Feature {
     package init(
         _ server: ServerContext,
         _ settings: CallbackSettings,
-        sharing: SharingFeature,
-        channels: ChannelFeature
+        sharing: SharingFeature
     ) {
         self.server = server
         self.settings = settings
         self.sharing = sharing
-        self.channels = channels
         counts = CallbackCounts(server.loops)
         malformedCalls = HourlyLimit(settings.maximumMalformedPerHour)
         unknownKeys = AddressLimit(perMinute: settings.eventsWithUnknownKeysPerMinute, logger: server.logger)
@@ -170,7 +166,7 @@ package struct CallbackFeature: Feature {
                 statisticsArgs: sharing.statisticsArgs,
                 webhooks: server.webhooks
             ),
-            events: EventStore(pool: loop.pool, webhooks: server.webhooks, channels: channels.relations),
+            events: EventStore(pool: loop.pool, webhooks: server.webhooks),
             observers: server.lifecycle.observers(loop),
             recent: server.recentCalls
         )

@@ -35,9 +35,6 @@ package struct ChannelFeature: Feature {
         }
     }
 
-    /// The relations to channels, which calls from Kakao change.
-    package var relations: ChannelRelations { ChannelRelations() }
-
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         routes.add(ChannelRoutes(pool: loop.pool))
         routes.add(CustomerFileRoutes(kakao: loop.kakao(.requests), audit: loop.audit))

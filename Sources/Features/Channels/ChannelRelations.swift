@@ -5,13 +5,14 @@ import Schemas
 import ServiceKit
 
 /// The relations of people to the company's KakaoTalk channels, in PostgreSQL.
-package struct ChannelRelations: Sendable {
-    package init() {}
-
+package enum ChannelRelations {
     /// Stores changes, unless a later one is stored or the user has left the app since: Kakao may report them in another order.
     ///
     /// - Returns: The users of the app whose relation to a channel is another one now.
-    package func store(_ changes: [ChannelChange], in transaction: PostgresTransaction) async throws -> Set<Int64> {
+    package static func store(
+        _ changes: [ChannelChange],
+        in transaction: PostgresTransaction
+    ) async throws -> Set<Int64> {
         guard !changes.isEmpty else { return [] }
         return Set(try await transaction.query(StoreChannelChanges(changes: changes)).compactMap(\.self))
     }

@@ -35,12 +35,7 @@ struct CustomerFileRoutes: RouteCollection {
         do throws(Record<CreateCustomerFile>.InvalidMember) {
             request = try CreateCustomerFile.operation.parameters.read(call.fields)
         } catch {
-            throw Problem.field(
-                error.name,
-                error.allowed,
-                error.detail.map { "\($0)." },
-                isMissing: error.isMissing
-            )
+            throw error.problem
         }
         return try await audit.recording(call, of: .object("\(request.channelPublicID) \(request.fileName)")) {
             // The caller may disconnect after the file was created.
@@ -51,7 +46,7 @@ struct CustomerFileRoutes: RouteCollection {
     private func create(_ request: CreateCustomerFile) async throws -> Response {
         let before = await files(of: request)
         do throws(KakaoError) {
-            let answer = try await kakao.call(request, as: credential)
+            let answer = try await kakao.call(request, as: kakao.settings.appCredential)
             return .json(CustomerFile.shape.json(CustomerFile(id: answer.fileID)), headerFields: .answeredByKakao)
         } catch {
             guard error.hasUnknownOutcome, let before, let after = await files(of: request),
@@ -66,11 +61,9 @@ struct CustomerFileRoutes: RouteCollection {
     /// Returns the ids of the files with the name of a request; `nil` if Kakao does not list them.
     private func files(of request: CreateCustomerFile) async -> Set<Int64>? {
         let list = RetrieveCustomerFiles(channelPublicID: request.channelPublicID)
-        guard let files = try? await kakao.call(list, as: credential).files else { return nil }
+        guard let files = try? await kakao.call(list, as: kakao.settings.appCredential).files else { return nil }
         return Set(files.filter { $0.name == request.fileName }.compactMap(\.id))
     }
-
-    private var credential: KakaoCredential { kakao.settings.restAPIKey == nil ? .adminKey : .restAPIKey }
 }
 
 /// A customer file.

@@ -27,10 +27,4 @@ extension DeviceDifference {
     )
 }
 
-extension DeviceDifference.Kind: PostgresDecodable {
-    static func decode(_ cell: PostgresCell) throws(PostgresError) -> Self {
-        let name = try cell.decode(String.self)
-        guard let kind = Self(rawValue: name) else { throw cell.error("has an unknown difference: \(name)") }
-        return kind
-    }
-}
+extension DeviceDifference.Kind: StoredChoice {}

@@ -114,17 +114,12 @@ struct KakaoRelayRoutes: RouteCollection {
             request = try operation.parameters.read(call.fields)
         } catch {
             if error.name == Self.template { try Self.lintText(of: call) }
-            throw Problem.field(
-                error.name,
-                error.allowed,
-                error.detail.map { "\($0)." },
-                isMissing: error.isMissing
-            )
+            throw error.problem
         }
         if operation.hasTemplate, try call[Self.lint] == nil, let template = call.fields[Self.template] {
             try Problem.requireAccepted(TemplateLinter().findings(in: Array(template.anyText.utf8)))
         }
-        let target = try Self.target(of: call, operation, hasRESTAPIKey: kakao.settings.restAPIKey != nil)
+        let target = try Self.target(of: call, operation, appCredential: kakao.settings.appCredential)
         guard operation.isChange else { return try await relay(call, operation, request, to: target, uploads) }
         let subject: AuditSubject = target.userID.map { .user($0) } ?? .server
         return try await audit.recording(call, of: subject) {
@@ -278,13 +273,12 @@ struct KakaoRelayRoutes: RouteCollection {
     private static func target<KakaoCall>(
         of call: Call,
         _ operation: KakaoOperation<KakaoCall>,
-        hasRESTAPIKey: Bool
+        appCredential: KakaoCredential
     ) throws -> Target {
         if let app = call.caller.app { return .app(KakaoAppKey(key: KakaoKey(app.key), ka: app.agent)) }
         if operation.needsAppKey { return .known(.appKey, userID: nil) }
         guard operation.isOfUser else {
-            let isOfApp = operation.credentials.contains(.restAPIKey) && hasRESTAPIKey
-            return .known(isOfApp ? .restAPIKey : .adminKey, userID: nil)
+            return .known(operation.credentials.contains(.restAPIKey) ? appCredential : .adminKey, userID: nil)
         }
         let target = try call.kakaoTarget()
         if case .named(let userID) = target, !operation.credentials.contains(.adminKeyForUser) {
@@ -366,14 +360,17 @@ extension KakaoOperation {
         if isChange { return .handler }
         if isOfUser { return .lookup { try $0.kakaoTarget().auditSubject } }
         switch Call.self {
-        case is RetrieveAppUsers.Type:
-            return .lookup { .users((try? RetrieveAppUsers.operation.parameters.read($0.fields))?.targetIDs ?? []) }
-        case is RetrieveChannelsOfUsers.Type:
-            return .lookup {
-                .users((try? RetrieveChannelsOfUsers.operation.parameters.read($0.fields))?.targetIDs ?? [])
-            }
+        case is RetrieveAppUsers.Type: return Self.lookup(RetrieveAppUsers.self) { $0.targetIDs }
+        case is RetrieveChannelsOfUsers.Type: return Self.lookup(RetrieveChannelsOfUsers.self) { $0.targetIDs }
         default: return .none
         }
+    }
+
+    private static func lookup<Lookup: KakaoCall>(
+        _: Lookup.Type,
+        _ users: @escaping @Sendable (Lookup) -> [Int64]
+    ) -> Auditing {
+        .lookup { .users((try? Lookup.operation.parameters.read($0.fields)).map(users) ?? []) }
     }
 
     /// The body of a call that uploads images; `nil` for other calls.

@@ -3,6 +3,9 @@ import Net
 
 /// The wall-clock time, for the timestamps in Kakao's responses.
 enum WallClock {
+    /// Korea Standard Time is nine hours ahead of UTC, the whole year.
+    static let seoulOffsetSeconds = 9 * 3600
+
     /// Milliseconds since 1970-01-01T00:00:00Z.
     static var unixMilliseconds: Int64 {
         var time = timespec()

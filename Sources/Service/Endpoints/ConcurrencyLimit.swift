@@ -6,12 +6,12 @@ import Locking
 /// A limit of concurrent requests of one expensive kind, such as uploads or dry runs. It applies to a server with all
 /// of its event loops.
 package final class ConcurrencyLimit: Sendable {
-    /// The maximum number of concurrent uploads of users to a server.
-    package static let maximumUserUploads = 2
-
+    /// The number of places.
+    package let count: Int
     private let free: Locked<Int>
 
     package init(_ count: Int) {
+        self.count = count
         free = Locked(count)
     }
 
@@ -21,6 +21,20 @@ package final class ConcurrencyLimit: Sendable {
             guard free > 0 else { return false }
             free -= 1
             return true
+        }
+    }
+
+    /// Acquires a place for an upload.
+    ///
+    /// - Parameter rule: What the server accepts, in words that follow "This server accepts".
+    /// - Throws: ``Problem`` 503 if none is free.
+    package func acquireUpload(_ rule: String) throws {
+        guard acquire() else {
+            throw Problem(
+                of: .tooManyUploads,
+                "This server accepts \(rule). Try again.",
+                headerFields: [.retryAfter: "30"]
+            )
         }
     }
 

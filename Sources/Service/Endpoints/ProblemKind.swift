@@ -1,6 +1,7 @@
 package import HTTPServer
 package import HTTPTypes
 package import JSON
+package import Schemas
 
 /// A kind of error that an operation responds with. `docs/errors.md` lists all of them with their remedies.
 package struct ProblemKind: Sendable, Hashable {
@@ -155,6 +156,13 @@ extension Problem {
         problem.field = field
         if isMissing { problem.message = "The Parameter [\(field)] cannot be null." }
         return problem
+    }
+}
+
+extension Record.InvalidMember {
+    /// The problem of a request with this member.
+    package var problem: Problem {
+        .field(name, allowed, detail.map { "\($0)." }, isMissing: isMissing)
     }
 }
 

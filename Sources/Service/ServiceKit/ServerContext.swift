@@ -49,7 +49,7 @@ package struct ServerContext: Sendable {
     package let gate: StartupGate
     package let pace = PollPace()
     /// The limit of uploads of users, for an audience or a customer file. Each holds a connection to PostgreSQL while it reads its body.
-    package let userUploads = ConcurrencyLimit(ConcurrencyLimit.maximumUserUploads)
+    package let userUploads = ConcurrencyLimit(2)
     /// The features' reactions to events of users. Features register them.
     package let lifecycle = UserLifecycle()
     /// The URL at which Kakao and phones reach the server; `nil` if none is set. It is set once the server listens.

@@ -315,7 +315,7 @@ private struct Withdrawal: UserObserver {
                     raw: nil,
                     receivedAt: Date() - 3600
                 )
-                _ = try await EventStore(pool: store, webhooks: WebhookNotice(), channels: ChannelRelations()).insert(
+                _ = try await EventStore(pool: store, webhooks: WebhookNotice()).insert(
                     [event],
                     UserLifecycle.Observers([Withdrawal()])
                 )

@@ -468,4 +468,21 @@ import Testing
             #expect(!lines.badLines.contains { $0.reason.contains("name") })
         }
     }
+    @Test("The search for bad lines ends a megabyte after the first one, or with the tenth")
+    func hopeless() throws {
+        var customers: [Customer] = []
+        var lines = CustomerLines(.app)
+        lines.read(Array("name\n".utf8), &customers)
+        let good = Array(String(repeating: "1\n", count: 1 << 19).utf8)
+        lines.read(good, &customers)
+        #expect(!lines.isHopeless)
+        lines.read(Array("1\n".utf8), &customers)
+        #expect(lines.isHopeless)
+
+        lines = CustomerLines(.app)
+        lines.read(Array(String(repeating: "name\n", count: 9).utf8), &customers)
+        #expect(!lines.isHopeless)
+        lines.read(Array("name\n".utf8), &customers)
+        #expect(lines.isHopeless)
+    }
 }

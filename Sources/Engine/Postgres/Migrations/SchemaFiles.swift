@@ -149,10 +149,10 @@ struct AppliedFile: Sendable, Equatable {
 extension SchemaFiles {
     /// Returns the files that have not been applied, or whose function or view has changed.
     ///
-    /// - Parameter applied: The applied files, migrations in the order of their versions.
     /// In a database that a newer program has migrated, nothing is pending: its functions suit this program, whereas those of this
     /// program would not suit the newer one.
     ///
+    /// - Parameter applied: The applied files, migrations in the order of their versions.
     /// - Throws: ``PostgresError/Code/migration`` if an applied migration has changed, or is missing before others.
     func pending(applied: [AppliedFile]) throws(PostgresError) -> SchemaFiles {
         var count = 0

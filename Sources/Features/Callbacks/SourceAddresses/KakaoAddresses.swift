@@ -4,9 +4,7 @@ package import KakaoAPI
 package import Net
 
 /// The addresses from which Kakao calls, as far as Kakao's list of them can be read.
-///
-/// A class, so that passing it on costs one reference count.
-package final class KakaoAddresses: Sendable {
+package struct KakaoAddresses: Sendable {
     /// The most networks: far more than Kakao has, so that a comparison with all of them takes microseconds.
     private static let maximumCount = 1000
 
@@ -14,8 +12,6 @@ package final class KakaoAddresses: Sendable {
     /// The number of texts and entries of the list that name no address. A list whose entries name services, none of which is
     /// `callback`, counts as one more.
     package let unreadable: Int
-    /// The day of the latest change as Kakao names it: `2026-01-26`.
-    package let updatedDate: String
 
     /// Reads the list of inbound addresses.
     ///
@@ -30,7 +26,6 @@ package final class KakaoAddresses: Sendable {
         guard (1...Self.maximumCount).contains(reader.blocks.count) else { return nil }
         blocks = Array(reader.blocks)
         unreadable = reader.unreadable + (reader.namesServices && !reader.namesCallback ? 1 : 0)
-        updatedDate = list.updatedDate
     }
 
     /// The number of addresses and networks.

@@ -51,19 +51,19 @@ final class FetchedAddresses: Sendable {
     ///   - maximumAge: The age from which on the list refuses no call. Kakao adds addresses without the app doing anything.
     func verdict(
         on address: SocketAddress,
-        isReported: Bool,
+        isReported: @autoclosure () -> Bool,
         _ policy: () -> SourceAddressPolicy,
         maximumAge: Duration,
-        at now: MonotonicTime
+        at now: @autoclosure () -> MonotonicTime
     ) -> SourceVerdict {
         guard !addresses.contains(address) else { return .accepted }
         switch policy() {
         case .off: return .accepted
         case .record: return .recorded(nil)
         case .refuse:
-            guard now - fetchedAt < maximumAge else { return .recorded(.oldList) }
+            guard now() - fetchedAt < maximumAge else { return .recorded(.oldList) }
             guard addresses.unreadable == 0 else { return .recorded(.partlyUnreadable) }
-            guard isReported else { return .recorded(.unknownAddress) }
+            guard isReported() else { return .recorded(.unknownAddress) }
             let isPrivate = Self.privateNetworks.contains { $0.contains(address) }
             return isPrivate ? .recorded(.privateAddress) : .refused
         }

@@ -8,7 +8,6 @@ import ServiceKit
 struct EventStore: Sendable {
     let pool: PostgresPool
     let webhooks: WebhookNotice
-    let channels: ChannelRelations
 
     /// Stores events, and carries out their effects in the same transaction.
     ///
@@ -23,10 +22,10 @@ struct EventStore: Sendable {
         guard !changes.isEmpty || events.contains(where: { $0.userEventKind != nil }) else {
             return try await !pool.write(statement).isEmpty
         }
-        let (isNew, actions) = try await pool.withTransaction { [channels] transaction in
+        let (isNew, actions) = try await pool.withTransaction { transaction in
             let stored = Dictionary(try await transaction.query(statement)) { first, _ in first }
             let newChanges = changes.filter { stored[$0.key] != nil }.map(\.change)
-            let users = try await channels.store(newChanges, in: transaction)
+            let users = try await ChannelRelations.store(newChanges, in: transaction)
             try await observers.channelsChanged(of: users, in: transaction)
             let userEvents = events.compactMap { event in stored[event.key].flatMap { event.userEvent(at: $0) } }
             let actions = userEvents.isEmpty ? [] : try await observers.apply(userEvents, in: transaction)

@@ -5,8 +5,8 @@ import JSON
 import Schemas
 
 extension KakaoEvent {
-    /// The types of events about KakaoTalk channels: a channel was added, blocked, or something else that the call does not say.
-    static let channelTypes = [ChannelEvent.added.type, ChannelEvent.blocked.type, "channel"]
+    /// The type of an event about a KakaoTalk channel that does not say what has happened.
+    static let unknownChannelType = "channel"
 
     /// What a person has done (Kakao, "KakaoTalk Channel: webhook", `event`).
     private enum ChannelEvent: String, CaseIterable, Sendable {
@@ -101,7 +101,7 @@ extension KakaoEvent {
             id: .v7(),
             // Each change has a time of its own, so that equal calls are repetitions.
             key: "channel \(reader.resourceID ?? reader.contentHash)",
-            type: event?.type ?? "channel",
+            type: event?.type ?? Self.unknownChannelType,
             userID: userID,
             referrerType: nil,
             payload: JSONValue.object(payload).bytes(),

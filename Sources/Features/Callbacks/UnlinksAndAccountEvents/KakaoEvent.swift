@@ -16,7 +16,7 @@ struct KakaoEvent: Sendable {
     let id: UUID
     /// A key of at most 300 bytes that identifies the event. A duplicate of a stored event has no effect.
     let key: String
-    /// ``unlinkType``, one of ``channelTypes``, or the URI that names the kind of an account event.
+    /// ``unlinkType``, `channel_added`, `channel_blocked`, ``unknownChannelType``, or the URI that names the kind of an account event.
     let type: String
     /// The user that the event concerns; `nil` if it names none.
     let userID: Int64?

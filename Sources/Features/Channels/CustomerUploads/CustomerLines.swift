@@ -21,22 +21,28 @@ struct CustomerLines {
     static let maximumLineBytes = 32 * 1024
     /// The most bad lines that are reported: enough to see the fault of a file.
     private static let maximumBadLines = 10
+    /// The number of bytes after the first bad line in which more bad lines are searched for.
+    private static let maximumBytesAfterBadLine = 1 << 20
     private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
     private let type: CustomerType
     private(set) var badLines: [BadLine] = []
     private var line: [UInt8] = []
     private var number: Int64 = 1
+    private var bytesAfterBadLine = 0
 
     init(_ type: CustomerType) {
         self.type = type
     }
 
-    /// Whether no more bad lines are searched for.
-    var hasTooManyBadLines: Bool { badLines.count == Self.maximumBadLines }
+    /// Whether there are bad lines and the search for more has ended.
+    var isHopeless: Bool {
+        badLines.count == Self.maximumBadLines || bytesAfterBadLine > Self.maximumBytesAfterBadLine
+    }
 
     /// Parses a piece, and adds the customers whose lines end in it.
     mutating func read(_ piece: [UInt8], _ customers: inout [Customer]) {
+        if !badLines.isEmpty { bytesAfterBadLine += piece.count }
         var rest = piece[...]
         while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
             append(rest[..<end])
@@ -61,7 +67,7 @@ struct CustomerLines {
         var bytes = line[...]
         if number == 1, bytes.starts(with: Self.byteOrderMark) { bytes = bytes.dropFirst(Self.byteOrderMark.count) }
         if bytes.last == UInt8(ascii: "\r") { bytes = bytes.dropLast() }
-        guard !bytes.isEmpty, !hasTooManyBadLines else { return }
+        guard !bytes.isEmpty, !isHopeless else { return }
         do throws(InvalidValue) {
             customers.append(try customer(bytes))
         } catch {

@@ -14,7 +14,7 @@ struct CustomerUpload: Sendable {
 
     enum State: String, CaseIterable, Sendable, StoredChoice {
         case sending, done
-        /// Kakao has refused a part. Those before it were accepted.
+        /// Kakao has refused a part, or has not accepted all of them within 14 days. Those before were accepted.
         case failed
         case canceled
     }
@@ -44,7 +44,7 @@ struct CustomerUpload: Sendable {
             .member(
                 "state",
                 .choice,
-                "`sending`, `done`, `failed` if Kakao has refused a part, or `canceled`.",
+                "`sending`, `done`, `failed` if Kakao has refused a part or has not accepted all within 14 days, or `canceled`.",
                 \.state
             ),
             .member("users", Counts.shape.kind, "The users of the upload.") { Counts($0) },

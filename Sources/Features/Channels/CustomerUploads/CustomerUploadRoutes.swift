@@ -71,13 +71,7 @@ struct CustomerUploadRoutes: RouteCollection {
             createdBy: call.caller.key?.name,
             createdAt: Date().asStored
         )
-        guard uploads.acquire() else {
-            throw Problem(
-                of: .tooManyUploads,
-                "This server accepts at most \(ConcurrencyLimit.maximumUserUploads) concurrent uploads. Try again.",
-                headerFields: [.retryAfter: "30"]
-            )
-        }
+        try uploads.acquireUpload("at most \(uploads.count) concurrent uploads")
         defer { uploads.release() }
         // Also if the response to the commit is lost.
         defer { notices.servers.send() }
@@ -99,13 +93,13 @@ struct CustomerUploadRoutes: RouteCollection {
         var rows = CustomerRows(of: upload)
         for try await piece in body {
             lines.read(piece, &customers)
-            if lines.hasTooManyBadLines { break }
+            if lines.isHopeless { break }
             // After the first bad line, no more users are sent.
             if lines.badLines.isEmpty { try rows.append(customers) }
             customers.removeAll(keepingCapacity: true)
             if rows.byteCount >= bytesPerWrite { try await writer.write(rows.drain()) }
         }
-        if !lines.hasTooManyBadLines { lines.end(&customers) }
+        if !lines.isHopeless { lines.end(&customers) }
         guard lines.badLines.isEmpty else { throw lines.problem }
         try rows.append(customers)
         guard !rows.isEmpty else {

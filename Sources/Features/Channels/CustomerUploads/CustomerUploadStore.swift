@@ -225,8 +225,8 @@ struct ClaimCustomerPart: PostgresStatement {
             let users = try column.next([UInt8]?.self)
             let channel = try column.next(String?.self)
             let fileID = try column.next(Int64?.self)
-            let type = try column.next(String?.self).flatMap(CustomerType.init)
-            let action = try column.next(String?.self).flatMap(CustomerUpload.Action.init)
+            let type = try column.next(CustomerType?.self)
+            let action = try column.next(CustomerUpload.Action?.self)
             guard let id, let number, let claims, let attempts, let users, let channel, let fileID, let type, let action
             else { return ClaimedCustomerPart(claims: [], isLeaseValid: isLeaseValid) }
             let part = CustomerPart(

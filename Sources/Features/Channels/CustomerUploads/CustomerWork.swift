@@ -14,7 +14,7 @@ import Schemas
 struct CustomerWork: QueueWork {
     typealias Schedule = CustomerSchedule
 
-    /// The waits after failed attempts. An upload ends only by a refusal of Kakao, or by an operator.
+    /// The waits after failed attempts. An upload ends by a refusal of Kakao, by an operator, or after 14 days.
     private static let retries = RetryDelay(first: .seconds(1), longest: .seconds(60))
 
     let store: CustomerUploadStore
@@ -69,7 +69,7 @@ struct CustomerWork: QueueWork {
         _ users: [Customer],
         startingBefore latestStart: UInt64
     ) async throws(KakaoError) -> UpdateCustomers.Answer {
-        let credential: KakaoCredential = kakao.settings.restAPIKey == nil ? .adminKey : .restAPIKey
+        let credential = kakao.settings.appCredential
         switch call.action {
         case .update:
             let update = UpdateCustomers(
@@ -113,14 +113,12 @@ final class CustomerNotices: Sendable {
     /// Wakes the queue's runner.
     let signal: Signal
     let servers: ServerNotices
-    private let hasChange: Locked<Bool>
+    private let hasChange = Locked(false)
 
     init(pool: PostgresPool) {
         let signal = Signal(loop: pool.loop)
-        let hasChange = Locked(false)
         self.signal = signal
-        self.hasChange = hasChange
-        servers = ServerNotices(channel: "kakao_push_customer_files", pool: pool) {
+        servers = ServerNotices(channel: "kakao_push_customer_files", pool: pool) { [hasChange] in
             hasChange.withLock { $0 = true }
             signal.send()
         }

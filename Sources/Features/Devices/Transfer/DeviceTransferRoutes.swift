@@ -47,13 +47,7 @@ struct DeviceTransferRoutes: RouteCollection {
         guard let format = TransferFormat(contentType: call.request.contentType) else {
             preconditionFailure("the declaration admits the types of the formats only")
         }
-        guard uploads.acquire() else {
-            throw Problem(
-                of: .tooManyUploads,
-                "This server accepts one import at a time. Try again.",
-                headerFields: [.retryAfter: "30"]
-            )
-        }
+        try uploads.acquireUpload("one import at a time")
         // Devices that were applied before a failure are registered at Kakao as well.
         defer {
             uploads.release()

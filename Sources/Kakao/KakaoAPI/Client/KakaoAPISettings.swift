@@ -7,6 +7,8 @@ package struct KakaoAPISettings: Sendable {
     package var adminKey: KakaoKey
     /// The REST API key, for calls with ``KakaoCredential/restAPIKey``; `nil` if they are made with the Admin key.
     package var restAPIKey: KakaoKey?
+    /// The credential of calls for the app as a whole that accept its REST API key.
+    package var appCredential: KakaoCredential { restAPIKey == nil ? .adminKey : .restAPIKey }
     /// The key and the header field `KA` of the app for calls with ``KakaoCredential/appKey``; `nil` if there is none.
     package var app: KakaoAppKey?
     /// The version of the Push API to use.

@@ -140,22 +140,20 @@ struct CalendarCalls: Sendable {
             .map(\.event)
         let rest = found.dropFirst(page.start)
         let shown = rest.prefix(page.limit)
-        let hasNext = shown.count < rest.count
+        guard shown.count < rest.count else { return CalendarEvents(events: shown.map(answer), hasNext: false) }
+        page.start += shown.count
         var query = FormBody()
-        if hasNext {
-            page.start += shown.count
-            if let id = owner.id { query.append(owner.name, id) }
-            query.append("next_page_token", page.token)
-        }
+        if let id = owner.id { query.append(owner.name, id) }
+        query.append("next_page_token", page.token)
         let address = "\(url.withLock { $0 })\(path)?\(String(decoding: query.bytes, as: UTF8.self))"
-        return CalendarEvents(events: shown.map(answer), hasNext: hasNext, afterURL: hasNext ? address : nil)
+        return CalendarEvents(events: shown.map(answer), hasNext: true, afterURL: address)
     }
 
     /// Returns the period of a call in Unix seconds.
     private static func range(of period: CalendarPeriod) throws(KakaoRefusal) -> Range<Int> {
         guard let preset = period.preset else { return try range(from: period.from, to: period.to) }
-        // The sandbox knows the time zone Asia/Seoul only, which is 9 hours ahead of UTC all year.
-        let offset = 9 * 3600
+        // The sandbox knows the time zone Asia/Seoul only.
+        let offset = WallClock.seoulOffsetSeconds
         let now = Int(WallClock.unixMilliseconds / 1000) + offset
         let date = CivilDate(unixSeconds: now)
         let day = now - now % 86_400
@@ -165,7 +163,7 @@ struct CalendarCalls: Sendable {
             case .thisWeek: (day - date.weekday * 86_400, day + (7 - date.weekday) * 86_400)
             case .thisMonth: (Self.month(date, after: 0), Self.month(date, after: 1))
             }
-        return start - offset..<end - offset
+        return start - offset..<max(start, end) - offset
     }
 
     private static func range(from: String?, to: String?) throws(KakaoRefusal) -> Range<Int> {

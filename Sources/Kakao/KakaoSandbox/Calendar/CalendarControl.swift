@@ -120,7 +120,7 @@ struct CalendarControl: Sendable {
             json.array("tasks") { array in
                 for task in user.tasks {
                     var members: JSONObject = ["id": .string(task.id), "completed": .bool(task.isCompleted)]
-                    for (name, value) in task.members.members { members[name] = value }
+                    for (name, value) in task.members.members where members[name] == nil { members[name] = value }
                     array.element(members)
                 }
             }
@@ -145,7 +145,7 @@ extension CalendarStore.Event {
     /// The event with its id and its owner.
     fileprivate func shown(owner name: String) -> JSONValue {
         var object: JSONObject = ["id": .string(id), name: .string(owner)]
-        for (name, value) in members.members { object[name] = value }
+        for (name, value) in members.members where object[name] == nil { object[name] = value }
         return .object(object)
     }
 }

@@ -245,7 +245,8 @@ extension CalendarStore {
 
         /// The user's events, and the public ones that the user follows, which are in the primary calendar.
         func allEvents(_ published: Published) -> [Event] {
-            events
+            let following = Set(following)
+            return events
                 + published.events.filter { following.contains($0.id) }.map { event in
                     var event = event
                     event.owner = TalkCalendar.primary

@@ -49,8 +49,8 @@ struct AddressCalls: Sendable {
     ///
     /// - Throws: ``Problem`` that names the field, with nothing changed.
     func set(_ input: ControlInput) throws(Problem) {
-        let inbound = input.value("inbound") == nil ? nil : try input.array("inbound")
-        let outbound = input.value("outbound") == nil ? nil : try input.array("outbound")
+        let inbound = try input.member("inbound", "an array") { $0.array }
+        let outbound = try input.member("outbound", "an array") { $0.array }
         let updatedDate = try input.string("updated_date")
         list.withLock { list in
             list = RetrieveAddresses.Answer(

@@ -8,7 +8,7 @@ import Schemas
 /// The customer files of channels.
 final class CustomerFiles: Sendable {
     /// How many files a channel may have.
-    private static let slots = 30
+    fileprivate static let slots = 30
 
     struct File: Sendable {
         let id: Int64
@@ -102,7 +102,7 @@ struct CustomerFileCalls: Sendable {
             return RetrieveCustomerFiles.Answer(
                 files: own.map { RetrieveCustomerFiles.File(id: $0.id, name: $0.name) },
                 usedSlots: Int64(own.count),
-                emptySlots: Int64(30 - own.count)
+                emptySlots: Int64(CustomerFiles.slots - own.count)
             )
         }
         server.on(UpdateCustomers.self) { call, _ throws(KakaoRefusal) in
@@ -128,16 +128,14 @@ struct CustomerFileCalls: Sendable {
             return .json { json in
                 json.array("items") { array in
                     for file in files {
-                        array.element { json in
-                            json.object { json in
-                                json.member("file_id", file.id)
-                                json.member("channel_public_id", file.channel)
-                                json.member("file_name", file.name)
-                                json.member("calls", file.calls)
-                                json.object("users") { json in
-                                    for (id, fields) in file.users.sorted(by: { $0.key < $1.key }) {
-                                        json.member(id, JSONValue.object(fields))
-                                    }
+                        array.object { json in
+                            json.member("file_id", file.id)
+                            json.member("channel_public_id", file.channel)
+                            json.member("file_name", file.name)
+                            json.member("calls", file.calls)
+                            json.object("users") { json in
+                                for (id, fields) in file.users.sorted(by: { $0.key < $1.key }) {
+                                    json.member(id, JSONValue.object(fields))
                                 }
                             }
                         }

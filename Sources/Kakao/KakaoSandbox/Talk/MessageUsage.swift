@@ -9,9 +9,6 @@ struct MessageUsage {
         let receiver: Int64
     }
 
-    /// Korea Standard Time is nine hours ahead of UTC, the whole year.
-    private static let offsetSeconds = 9 * 3600
-
     private var day: CivilDate?
     /// The messages of the app today.
     private(set) var app = 0
@@ -24,7 +21,7 @@ struct MessageUsage {
     ///
     /// - Parameter now: The time in Unix milliseconds.
     mutating func advance(to now: Int64) {
-        let date = CivilDate(unixSeconds: Int(now / 1000) + Self.offsetSeconds)
+        let date = CivilDate(unixSeconds: Int(now / 1000) + WallClock.seoulOffsetSeconds)
         if let day, (day.year, day.month, day.day) == (date.year, date.month, date.day) { return }
         let isSameMonth = day.map { ($0.year, $0.month) == (date.year, date.month) } ?? false
         let month = isSameMonth ? sendersOfMonth : [:]

@@ -1,12 +1,12 @@
 import Callbacks
 import Crypto
+import Endpoints
 import EventLoop
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import Identity
 import KakaoAPI
-import Net
 import Settings
 
 /// Checks that Kakao is reachable, that it accepts the Admin key, that the app id is right, and that Kakao's list of its own addresses
@@ -204,11 +204,11 @@ extension KakaoChecks {
         }
         let policy = settings.sourceAddresses
         let networks = "Kakao calls from \(addresses.count) \(addresses.count == 1 ? "network" : "networks")"
-        let text = "\(policy.rawValue): \(networks)\(Self.age(of: addresses.updatedDate))"
+        let text = "\(policy.rawValue): \(networks)\(Self.age(of: list.updatedDate))"
         guard addresses.unreadable == 0 else {
             let number = "\(addresses.unreadable) \(addresses.unreadable == 1 ? "entry" : "entries")"
             return .warning(
-                "\(text), and \(number) of its list cannot be read, so calls from there count as another's: update push-server\(policy == .refuse ? ", and set it to record until then" : "")"
+                "\(text), and \(number) of its list cannot be read, so that no call is refused and those from there are recorded: update push-server"
             )
         }
         guard policy != .refuse || hasTrustedProxies else {
@@ -221,18 +221,8 @@ extension KakaoChecks {
 
     /// Returns the day of the list's latest change, in words that follow the number of networks; empty for anything but a day.
     private static func age(of updatedDate: String) -> String {
-        let parts = updatedDate.split(separator: "-").compactMap { Int($0) }
-        guard updatedDate.utf8.count == 10, parts.count == 3,
-            let seconds = CivilDate.unixSeconds(
-                year: parts[0],
-                month: parts[1],
-                day: parts[2],
-                hour: 0,
-                minute: 0,
-                second: 0
-            )
-        else { return "" }
-        let days = Int(Date().timeIntervalSince1970 - Double(seconds)) / 86_400
+        guard updatedDate.utf8.count == 10, let day = Date(rfc3339: "\(updatedDate)T00:00:00Z") else { return "" }
+        let days = Int(Date().timeIntervalSince(day)) / 86_400
         return ", changed last on \(updatedDate), \(days) \(days == 1 ? "day" : "days") ago"
     }
 }

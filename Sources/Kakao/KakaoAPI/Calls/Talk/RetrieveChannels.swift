@@ -24,7 +24,7 @@ package struct RetrieveChannels: KakaoCall {
             .channelIDType(\.channelIDType),
             make: Self.init
         ),
-        answer: answer("channel", "KakaoChannel")
+        answer: .json(Answer.kind, example: .example)
     )
 
     /// Kakao's answer.
