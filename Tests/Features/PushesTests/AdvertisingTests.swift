@@ -16,14 +16,14 @@ import Testing
 
 /// Tests of the rules for advertising.
 @Suite(.timeLimit(.minutes(5))) struct AdvertisingTests {
-    private static func message(_ text: String, _ marker: String = "m") -> JSONValue {
+    static func message(_ text: String, _ marker: String = "m") -> JSONValue {
         ["for_gcm": ["notification": ["body": .string(text)], "custom_field": ["marker": .string(marker)]]]
     }
 
     private static let advertising: JSONObject = ["kind": "advertising"]
 
     /// The whole day.
-    private static var open: AdvertisingHours {
+    static var open: AdvertisingHours {
         var hours = AdvertisingHours()
         (hours.begins, hours.ends) = (0, 86_400)
         return hours
@@ -36,7 +36,7 @@ import Testing
 
     /// Hours that begin and end so many seconds from now, by the database's clock. They may have begun or ended when they are
     /// used.
-    private static func hours(_ begins: Int, _ ends: Int, _ database: TestDatabase) async throws -> AdvertisingHours {
+    static func hours(_ begins: Int, _ ends: Int, _ database: TestDatabase) async throws -> AdvertisingHours {
         let now = try await database.integer(
             "SELECT extract(epoch FROM (clock_timestamp() AT TIME ZONE 'Asia/Seoul')::time)::bigint"
         )

@@ -178,11 +178,9 @@ import Testing
         "Of advertising, users without consent are exported only by name: also those without a device, unless their others have it"
     )
     func consent() async throws {
-        var hours = AdvertisingHours()
-        (hours.begins, hours.ends) = (0, 86_400)
-        try await withService { [hours] in
+        try await withService {
             $0.pushes.advertisingTag = "ads"
-            $0.pushes.advertisingHours = hours
+            $0.pushes.advertisingHours = AdvertisingTests.open
         } _: { service in
             let api = service.api
             try await service.database.addPhones([1, 2, 7])
@@ -410,18 +408,14 @@ import Testing
         arguments: [nil, "informational", "advertising by day", "advertising by night"]
     )
     func expired(kind: String?) async throws {
-        var hours = AdvertisingHours()
-        (hours.begins, hours.ends) = (0, 86_400)
-        try await withService { [hours] in
-            $0.pushes.advertisingHours = hours
+        try await withService {
+            $0.pushes.advertisingHours = AdvertisingTests.open
         } _: { service in
             let api = service.api
             try await service.database.addPhones(1...300)
             var more: JSONObject = ["users_per_second": 1, "expires_at": time(in: 3600)]
             if let kind { more["kind"] = .string(String(kind.split(separator: " ")[0])) }
-            let message: JSONValue = [
-                "for_gcm": ["notification": ["body": "(광고) Sale"], "custom_field": ["marker": "m"]]
-            ]
+            let message = AdvertisingTests.message("(광고) Sale")
             let push = try await api.create(["everyone": true], message, more)
             try await eventually("some users are sent to, and the push is prepared") {
                 let users = try await api.users(push)
@@ -454,16 +448,12 @@ import Testing
 
     @Test("Of advertising that is canceled by night, the users who were not sent to are exported only by name")
     func canceledByNight() async throws {
-        var hours = AdvertisingHours()
-        (hours.begins, hours.ends) = (0, 86_400)
-        try await withService { [hours] in
-            $0.pushes.advertisingHours = hours
+        try await withService {
+            $0.pushes.advertisingHours = AdvertisingTests.open
         } _: { service in
             let api = service.api
             try await service.database.addPhones(1...300)
-            let message: JSONValue = [
-                "for_gcm": ["notification": ["body": "(광고) Sale"], "custom_field": ["marker": "m"]]
-            ]
+            let message = AdvertisingTests.message("(광고) Sale")
             let push = try await api.create(
                 ["everyone": true],
                 message,
@@ -474,7 +464,7 @@ import Testing
                 return users?["total"] == 300 && users?["sent"]?.integer ?? 0 > 0
             }
             var settings = service.settings
-            settings.pushes.advertisingHours = try await Self.nightHours(service.database)
+            settings.pushes.advertisingHours = try await AdvertisingTests.hours(7200, 21_600, service.database)
             await service.server.reload(settings)
             #expect(try await api.control(push, "cancel") == 200)
             try await Self.settle(push, service.database)
@@ -491,8 +481,8 @@ import Testing
     func endsByNight() async throws {
         try await TestDatabase.with { database in
             let hours = [
-                (AdvertisingHours(), try await Self.nightHours(database), true),
-                (try await Self.nightHours(database, isNight: false), AdvertisingHours(), false),
+                (AdvertisingHours(), try await AdvertisingTests.hours(7200, 21_600, database), true),
+                (try await AdvertisingTests.hours(-7200, 7200, database), AdvertisingHours(), false),
             ].map { first, second, isNight in ((isNight ? second : first).parameter(in: "Asia/Seoul"), isNight) }
             for (hours, isNight) in hours {
                 for (kind, toTesters) in [
@@ -527,26 +517,10 @@ import Testing
         }
     }
 
-    /// Hours in Korea that begin in two hours, or that began two hours ago, and last four.
-    private static func nightHours(_ database: TestDatabase, isNight: Bool = true) async throws -> AdvertisingHours {
-        let now = try await database.integer(
-            "SELECT extract(epoch FROM (now() AT TIME ZONE 'Asia/Seoul')::time)::bigint"
-        )
-        var hours = AdvertisingHours()
-        let begins = Int(now) + (isNight ? 7200 : 79_200)
-        (hours.begins, hours.ends) = (begins % 86_400, (begins + 14_400) % 86_400)
-        return hours
-    }
-
     /// Hours that begin in three seconds and last half a day, by the database's clock, and a moment before them.
     private static func laterHours(_ database: TestDatabase) async throws -> (AdvertisingHours, before: String) {
         let before = try await database.text("SELECT clock_timestamp()::text")
-        let now = try await database.integer(
-            "SELECT extract(epoch FROM ('\(before)'::timestamptz AT TIME ZONE 'Asia/Seoul')::time)::bigint"
-        )
-        var hours = AdvertisingHours()
-        (hours.begins, hours.ends) = ((Int(now) + 3) % 86_400, (Int(now) + 43_200) % 86_400)
-        return (hours, before)
+        return (try await AdvertisingTests.hours(3, 43_200, database), before)
     }
 
     @Test("A push that ends before its audience is prepared says so, and its users are in no export")

@@ -18,24 +18,9 @@ import Testing
         _ body: (Fixture, KakaoCredential) async throws -> Void
     ) async throws {
         try await withSandbox { fixture in
-            let token = try #require(fixture.sandbox.accessToken(of: 7))
+            let token = try fixture.token(of: 7)
             try fixture.sandbox.setUser(7, ["scopes": .array(scopes)])
-            try await body(fixture, .userToken(token))
-        }
-    }
-
-    /// Returns status and code of a call that Kakao refuses.
-    private static func refusal<Call: KakaoCall>(
-        _ fixture: Fixture,
-        _ call: Call,
-        as credential: KakaoCredential
-    ) async throws -> String {
-        do throws(KakaoError) {
-            _ = try await fixture.kakao.call(call, as: credential)
-            return "accepted"
-        } catch {
-            guard case .refused(let status, let code, _) = error.kind else { return "\(error)" }
-            return "\(status) \(code?.rawValue ?? 0)"
+            try await body(fixture, token)
         }
     }
 
@@ -55,13 +40,13 @@ import Testing
             let kakao = fixture.kakao
             let options = CalendarOptions(color: "RED", reminder: 15)
             let first = try await kakao.call(CreateCalendar(name: "A", options: options), as: token).id
-            #expect(try await Self.refusal(fixture, CreateCalendar(name: "A"), as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: CreateCalendar(name: "A"), as: token) == "400 -2")
             for name in ["B", "C"] { _ = try await kakao.call(CreateCalendar(name: name), as: token) }
-            #expect(try await Self.refusal(fixture, CreateCalendar(name: "D"), as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: CreateCalendar(name: "D"), as: token) == "400 -2")
             let update = UpdateCalendar(calendarID: first, name: "E", options: CalendarOptions(color: "MINT"))
             #expect(try await kakao.call(update, as: token)?.id == first)
             #expect(
-                try await Self.refusal(fixture, UpdateCalendar(calendarID: first, name: "B"), as: token) == "400 -2"
+                try await fixture.refusalCode(of: UpdateCalendar(calendarID: first, name: "B"), as: token) == "400 -2"
             )
             let listed = try #require(try await kakao.call(RetrieveCalendars(), as: token).calendars)
             #expect(listed.map(\.id).first == "primary")
@@ -70,7 +55,7 @@ import Testing
             _ = try await kakao.call(CreateEvent(calendarID: first, event: Self.event()), as: token)
             #expect(try await kakao.call(DeleteCalendar(calendarID: first), as: token)?.id == first)
             for id in [first, "primary", "unknown"] {
-                #expect(try await Self.refusal(fixture, DeleteCalendar(calendarID: id), as: token) == "400 -2")
+                #expect(try await fixture.refusalCode(of: DeleteCalendar(calendarID: id), as: token) == "400 -2")
             }
             // Its events are gone too, and there is room for another calendar.
             let events = try await kakao.call(RetrieveEvents(period: Self.october), as: token)
@@ -89,10 +74,10 @@ import Testing
             #expect(listed.calendars?.count == 99 && listed.calendars?.last?.name == nil)
             #expect(listed.subscribedCalendars == nil)
             let create = CreateEvent(calendarID: "other_1", event: Self.event())
-            #expect(try await Self.refusal(fixture, create, as: token) == "400 -2")
-            #expect(try await Self.refusal(fixture, DeleteCalendar(calendarID: "other_1"), as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: create, as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: DeleteCalendar(calendarID: "other_1"), as: token) == "400 -2")
             _ = try await fixture.kakao.call(CreateCalendar(name: "A"), as: token)
-            #expect(try await Self.refusal(fixture, CreateCalendar(name: "B"), as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: CreateCalendar(name: "B"), as: token) == "400 -2")
         }
     }
 
@@ -122,11 +107,11 @@ import Testing
             // Another user has none of it.
             let other = KakaoCredential.userToken(try #require(fixture.sandbox.accessToken(of: 8)))
             try fixture.sandbox.setUser(8, ["scopes": .array(Self.both)])
-            #expect(try await Self.refusal(fixture, RetrieveEvent(eventID: id), as: other) == "400 -520")
+            #expect(try await fixture.refusalCode(of: RetrieveEvent(eventID: id), as: other) == "400 -520")
             #expect(try await kakao.call(DeleteEvent(eventID: id), as: token)?.id == id)
-            #expect(try await Self.refusal(fixture, RetrieveEvent(eventID: id), as: token) == "400 -520")
-            #expect(try await Self.refusal(fixture, update, as: token) == "400 -520")
-            #expect(try await Self.refusal(fixture, DeleteEvent(eventID: id), as: token) == "400 -520")
+            #expect(try await fixture.refusalCode(of: RetrieveEvent(eventID: id), as: token) == "400 -520")
+            #expect(try await fixture.refusalCode(of: update, as: token) == "400 -520")
+            #expect(try await fixture.refusalCode(of: DeleteEvent(eventID: id), as: token) == "400 -520")
         }
     }
 
@@ -139,10 +124,10 @@ import Testing
             ]
             let untitled: [JSONObject] = [["title": "Cake"], Self.event(["title": ""])]
             for event in untitled + times.map({ Self.event(["time": $0]) }) {
-                let refusal = try await Self.refusal(fixture, CreateEvent(event: event), as: token)
+                let refusal = try await fixture.refusalCode(of: CreateEvent(event: event), as: token)
                 #expect(refusal == "400 -2")
             }
-            #expect(try await Self.refusal(fixture, RetrieveEvents(), as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: RetrieveEvents(), as: token) == "400 -2")
         }
     }
 
@@ -158,10 +143,10 @@ import Testing
             #expect(listed.map(\.id) == [id] && listed.map(\.isRecurring) == [true])
             #expect(try await fixture.kakao.call(RetrieveEvent(eventID: id), as: token).id == id)
             let byCreation = UpdateEvent(eventID: created, recurrenceUpdate: .all, event: ["title": "Cakes"])
-            #expect(try await Self.refusal(fixture, byCreation, as: token) == "400 -520")
-            #expect(try await Self.refusal(fixture, RetrieveEvent(eventID: created), as: token) == "400 -520")
+            #expect(try await fixture.refusalCode(of: byCreation, as: token) == "400 -520")
+            #expect(try await fixture.refusalCode(of: RetrieveEvent(eventID: created), as: token) == "400 -520")
             let update = UpdateEvent(eventID: id, event: ["title": "Cakes"])
-            #expect(try await Self.refusal(fixture, update, as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: update, as: token) == "400 -2")
             let all = UpdateEvent(eventID: id, recurrenceUpdate: .all, event: ["title": "Cakes"])
             let changed = try await fixture.kakao.call(all, as: token) == nil
             #expect(changed)
@@ -190,7 +175,7 @@ import Testing
             #expect(Set((first.events + second.events).map(\.id)).count == 3)
             for invalid in ["", "2", "a.b.c.d", "2.1.1.0", "1.2.0.0", "1.2.1.-1", "1.2.1.0.0", "1.2.1.+1"] {
                 let call = RetrieveEvents(period: CalendarPeriod(nextPageToken: invalid))
-                #expect(try await Self.refusal(fixture, call, as: token) == "400 -2", "\(invalid)")
+                #expect(try await fixture.refusalCode(of: call, as: token) == "400 -2", "\(invalid)")
             }
             let beyond = RetrieveEvents(period: CalendarPeriod(nextPageToken: "1.2.1.\(Int64.max)"))
             #expect(try await fixture.kakao.call(beyond, as: token).events.isEmpty)
@@ -204,16 +189,16 @@ import Testing
     @Test("Calendars and events need talk_calendar, tasks talk_calendar_task")
     func scopes() async throws {
         try await Self.withCalendar(scopes: ["talk_calendar"]) { fixture, token in
-            #expect(try await Self.refusal(fixture, RetrieveTasks(), as: token) == "403 -402")
-            #expect(try await Self.refusal(fixture, CreateTask(task: ["content": "a"]), as: token) == "403 -402")
+            #expect(try await fixture.refusalCode(of: RetrieveTasks(), as: token) == "403 -402")
+            #expect(try await fixture.refusalCode(of: CreateTask(task: ["content": "a"]), as: token) == "403 -402")
             _ = try await fixture.kakao.call(RetrieveCalendars(), as: token)
         }
         try await Self.withCalendar(scopes: ["talk_calendar_task"]) { fixture, token in
             _ = try await fixture.kakao.call(RetrieveTasks(), as: token)
-            #expect(try await Self.refusal(fixture, RetrieveCalendars(), as: token) == "403 -402")
-            #expect(try await Self.refusal(fixture, CreateEvent(event: Self.event()), as: token) == "403 -402")
-            #expect(try await Self.refusal(fixture, FollowPublicEvent(eventID: "a"), as: token) == "403 -402")
-            #expect(try await Self.refusal(fixture, SubscribeCalendar(calendarID: "a"), as: token) == "403 -402")
+            #expect(try await fixture.refusalCode(of: RetrieveCalendars(), as: token) == "403 -402")
+            #expect(try await fixture.refusalCode(of: CreateEvent(event: Self.event()), as: token) == "403 -402")
+            #expect(try await fixture.refusalCode(of: FollowPublicEvent(eventID: "a"), as: token) == "403 -402")
+            #expect(try await fixture.refusalCode(of: SubscribeCalendar(calendarID: "a"), as: token) == "403 -402")
         }
     }
 
@@ -236,8 +221,8 @@ import Testing
             #expect(try await kakao.call(RetrieveTasks(), as: token).first?.details.dueInfo?.date == "20221027")
             _ = try await kakao.call(DeleteTask(taskID: id), as: token)
             #expect(try await listed(nil) == [])
-            #expect(try await Self.refusal(fixture, DeleteTask(taskID: id), as: token) == "400 -2")
-            #expect(try await Self.refusal(fixture, CreateTask(task: [:]), as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: DeleteTask(taskID: id), as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: CreateTask(task: [:]), as: token) == "400 -2")
         }
     }
 
@@ -250,10 +235,10 @@ import Testing
             let publication = CreatePublicEvent(channelPublicID: "_ZeUTxl", event: Self.event())
             let id = try await kakao.call(publication, as: .adminKey).id
             #expect(
-                try await Self.refusal(fixture, CreatePublicEvent(event: Self.event()), as: .adminKey) == "400 -2"
+                try await fixture.refusalCode(of: CreatePublicEvent(event: Self.event()), as: .adminKey) == "400 -2"
             )
             let unknown = CreatePublicEvent(channelPublicID: "_none", event: Self.event())
-            #expect(try await Self.refusal(fixture, unknown, as: .adminKey) == "400 -541")
+            #expect(try await fixture.refusalCode(of: unknown, as: .adminKey) == "400 -541")
             _ = try await kakao.call(UpdatePublicEvent(eventID: id, event: ["title": "Cakes"]), as: .adminKey)
             #expect(try await kakao.call(RetrievePublicEvent(eventID: id), as: .adminKey).details.title == "Cakes")
             let listed = RetrievePublicEvents(channelPublicID: "_ZeUTxl", period: Self.october)
@@ -264,9 +249,9 @@ import Testing
             let mine = try await kakao.call(RetrieveEvents(calendarID: "primary", period: Self.october), as: token)
             #expect(mine.events.map(\.id) == [id] && mine.events.map(\.isHost) == [false])
             _ = try await kakao.call(DeletePublicEvent(eventID: id), as: .adminKey)
-            #expect(try await Self.refusal(fixture, FollowPublicEvent(eventID: id), as: token) == "400 -520")
-            #expect(try await Self.refusal(fixture, RetrievePublicEvent(eventID: id), as: .adminKey) == "400 -520")
-            #expect(try await Self.refusal(fixture, DeletePublicEvent(eventID: id), as: .adminKey) == "400 -520")
+            #expect(try await fixture.refusalCode(of: FollowPublicEvent(eventID: id), as: token) == "400 -520")
+            #expect(try await fixture.refusalCode(of: RetrievePublicEvent(eventID: id), as: .adminKey) == "400 -520")
+            #expect(try await fixture.refusalCode(of: DeletePublicEvent(eventID: id), as: .adminKey) == "400 -520")
         }
     }
 
@@ -287,7 +272,7 @@ import Testing
             #expect(try await subscribed() == offered.map(\.id))
             for _ in 0..<2 { _ = try await kakao.call(UnsubscribeCalendar(channelID: "_ZeUTxl"), as: token) }
             #expect(try await subscribed() == [offered[1].id])
-            #expect(try await Self.refusal(fixture, SubscribeCalendar(calendarID: "none"), as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: SubscribeCalendar(calendarID: "none"), as: token) == "400 -2")
         }
     }
 
@@ -304,7 +289,7 @@ import Testing
                 ("2022-10-01T00:00:00Z", "2022-11-01T00:00:01Z"), ("today", "2022-11-01T00:00:00Z"),
                 ("2022-10-01T00:00:00Z", "tomorrow"),
             ] {
-                let refusal = try await Self.refusal(fixture, RetrieveHolidays(from: from, to: to), as: .adminKey)
+                let refusal = try await fixture.refusalCode(of: RetrieveHolidays(from: from, to: to), as: .adminKey)
                 #expect(refusal == "400 -2")
             }
         }

@@ -17,25 +17,9 @@ import Testing
         _ body: (Fixture, KakaoCredential) async throws -> Void
     ) async throws {
         try await withSandbox { fixture in
-            let token = try #require(fixture.sandbox.accessToken(of: 7))
+            let token = try fixture.token(of: 7)
             try fixture.sandbox.setUser(7, ["scopes": .array(scopes)])
-            try await body(fixture, .userToken(token))
-        }
-    }
-
-    /// Returns status and code of a call that Kakao refuses.
-    private static func refusal<Call: KakaoCall>(
-        _ fixture: Fixture,
-        _ call: Call,
-        as credential: KakaoCredential,
-        uploads: [KakaoUpload] = []
-    ) async throws -> String {
-        do throws(KakaoError) {
-            _ = try await fixture.kakao.call(call, as: credential, uploads: uploads)
-            return "accepted"
-        } catch {
-            guard case .refused(let status, let code, _) = error.kind else { return "\(error)" }
-            return "\(status) \(code?.rawValue ?? 0)"
+            try await body(fixture, token)
         }
     }
 
@@ -70,13 +54,13 @@ import Testing
             let other = KakaoCredential.userToken(try #require(fixture.sandbox.accessToken(of: 8)))
             try fixture.sandbox.setUser(8, ["scopes": ["story_read"]])
             #expect(try await fixture.kakao.call(RetrieveStories(), as: other).isEmpty)
-            #expect(try await Self.refusal(fixture, RetrieveStory(id: id), as: other) == "400 -605")
-            #expect(try await Self.refusal(fixture, DeleteStory(id: id), as: other) == "400 -605")
+            #expect(try await fixture.refusalCode(of: RetrieveStory(id: id), as: other) == "400 -605")
+            #expect(try await fixture.refusalCode(of: DeleteStory(id: id), as: other) == "400 -605")
 
             try await fixture.kakao.call(DeleteStory(id: id), as: token)
             #expect(try await fixture.kakao.call(RetrieveStories(), as: token).isEmpty)
-            #expect(try await Self.refusal(fixture, RetrieveStory(id: id), as: token) == "400 -605")
-            #expect(try await Self.refusal(fixture, DeleteStory(id: id), as: token) == "400 -605")
+            #expect(try await fixture.refusalCode(of: RetrieveStory(id: id), as: token) == "400 -605")
+            #expect(try await fixture.refusalCode(of: DeleteStory(id: id), as: token) == "400 -605")
         }
     }
 
@@ -106,7 +90,7 @@ import Testing
             #expect(story.media?.count == 2)
             #expect(try await fixture.kakao.call(RetrieveStories(), as: token).first?.media == story.media)
             let unknown = PostPhoto(images: [paths[0], "/dn/7/4/img.gif?width=30&height=20"])
-            #expect(try await Self.refusal(fixture, unknown, as: token) == "400 -2")
+            #expect(try await fixture.refusalCode(of: unknown, as: token) == "400 -2")
         }
     }
 
@@ -121,7 +105,7 @@ import Testing
                 ([small, Self.file([1, 2, 3])], "400 -911"), (Array(repeating: small, count: 5), "accepted"),
                 (Array(repeating: small, count: 6), "400 -606"),
             ] {
-                #expect(try await Self.refusal(fixture, UploadStoryImages(), as: token, uploads: files) == result)
+                #expect(try await fixture.refusalCode(of: UploadStoryImages(), as: token, uploads: files) == result)
             }
             // A rejected upload stores nothing.
             let stored = try await fixture.control(.get, Self.control).json?["images"]?.array
@@ -141,7 +125,7 @@ import Testing
             #expect(info.images?.count == 1)
             #expect(try await fixture.kakao.call(RetrieveLinkInfo(url: url), as: token) == info)
             for bad in ["example", "ftp://example.com", "https://", "http://localhost/a", "https://a.invalid/"] {
-                #expect(try await Self.refusal(fixture, RetrieveLinkInfo(url: bad), as: token) == "400 -604")
+                #expect(try await fixture.refusalCode(of: RetrieveLinkInfo(url: bad), as: token) == "400 -604")
             }
             let call = PostLink(linkInfo: ["url": .string(url), "title": "Cakes"], content: "Look")
             let id = try #require(try await fixture.kakao.call(call, as: token).id)
@@ -151,7 +135,7 @@ import Testing
             let shown = try await fixture.control(.get, "\(Self.control)/\(id)")
             #expect(shown.json?["link_info"] == ["url": .string(url), "title": "Cakes"])
             for info in [[:], ["url": "example"]] as [JSONObject] {
-                #expect(try await Self.refusal(fixture, PostLink(linkInfo: info), as: token) == "400 -2")
+                #expect(try await fixture.refusalCode(of: PostLink(linkInfo: info), as: token) == "400 -2")
             }
         }
     }
@@ -177,7 +161,7 @@ import Testing
             }
             #expect(sizes == [18, 18, 4, 0])
             #expect(listed == ids)
-            #expect(try await Self.refusal(fixture, RetrieveStories(lastID: "_7.zzz"), as: token) == "400 -605")
+            #expect(try await fixture.refusalCode(of: RetrieveStories(lastID: "_7.zzz"), as: token) == "400 -605")
             #expect(try await fixture.kakao.call(RetrieveStories(lastID: ""), as: token).first?.id == ids[0])
         }
     }
@@ -254,7 +238,7 @@ import Testing
                 PostPhoto(images: ["/a"]), PostLink(linkInfo: ["url": "https://example.com"]), RetrieveStories(),
                 RetrieveStory(id: "a"), DeleteStory(id: "a"), UploadStoryImages(),
             ]
-            for call in calls { #expect(try await Self.refusal(fixture, call, as: token) == "400 -601") }
+            for call in calls { #expect(try await fixture.refusalCode(of: call, as: token) == "400 -601") }
         }
     }
 
@@ -305,9 +289,9 @@ import Testing
             #expect(body.json?["required_scopes"] == ["story_read"])
             #expect(body.json?["allowed_scopes"] == ["profile_nickname"])
             // A deletion needs the login only.
-            #expect(try await Self.refusal(fixture, DeleteStory(id: "a"), as: token) == "400 -605")
+            #expect(try await fixture.refusalCode(of: DeleteStory(id: "a"), as: token) == "400 -605")
             try fixture.sandbox.setUser(7, ["linked": false])
-            #expect(try await Self.refusal(fixture, CheckStoryUser(), as: token) == "400 -101")
+            #expect(try await fixture.refusalCode(of: CheckStoryUser(), as: token) == "400 -101")
         }
     }
 
@@ -329,7 +313,7 @@ import Testing
             fault.userIDs = [7]
             fixture.sandbox.add(fault)
             let files = [Self.file(Self.gif)]
-            let refusal = try await Self.refusal(fixture, UploadStoryImages(), as: token, uploads: files)
+            let refusal = try await fixture.refusalCode(of: UploadStoryImages(), as: token, uploads: files)
             #expect(refusal == "400 -603")
         }
     }

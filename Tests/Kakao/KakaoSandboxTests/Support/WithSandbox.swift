@@ -69,6 +69,21 @@ struct Fixture: Sendable {
         }
     }
 
+    /// Returns status and code of a call that Kakao refuses.
+    func refusalCode<Call: KakaoCall>(
+        of call: Call,
+        as credential: KakaoCredential,
+        uploads: [KakaoUpload] = []
+    ) async throws -> String {
+        do throws(KakaoError) {
+            _ = try await kakao.call(call, as: credential, uploads: uploads)
+            return "accepted"
+        } catch {
+            guard case .refused(let status, let code, _) = error.kind else { return "\(error)" }
+            return "\(status) \(code?.rawValue ?? 0)"
+        }
+    }
+
     /// Calls `/sandbox/*`.
     func control(
         _ method: HTTPRequest.Method,
