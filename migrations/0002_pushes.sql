@@ -75,6 +75,12 @@ CREATE TABLE pushes (
     -- The number of users in batches so far.
     users               bigint      NOT NULL DEFAULT 0,
     users_skipped       bigint      NOT NULL DEFAULT 0,
+    -- The users in `push_skipped`, by cause.
+    users_no_device     bigint      NOT NULL DEFAULT 0,
+    -- As `users_no_device`.
+    users_excluded      bigint      NOT NULL DEFAULT 0,
+    -- As `users_no_device`.
+    users_without_consent bigint    NOT NULL DEFAULT 0,
     -- The number of the next batch, and so one more than the number of batches.
     next_number         integer     NOT NULL DEFAULT 1,
 
@@ -98,6 +104,8 @@ CREATE TABLE pushes (
     retry_uncertain     boolean     NOT NULL DEFAULT false,
     -- The time at which retention began to delete the push's batches. The push cannot be retried after that.
     removed_at          timestamptz,
+    -- Whether it is advertising that was canceled or expired outside the hours for advertising.
+    ended_at_night      boolean     NOT NULL DEFAULT false,
 
     CONSTRAINT pushes_retry_check CHECK ((retry_position IS NULL) = (retry_end IS NULL))
 );
@@ -127,6 +135,15 @@ CREATE INDEX pushes_excluding ON pushes (id)
 CREATE INDEX pushes_name ON pushes (name COLLATE "C", id) WHERE name IS NOT NULL;
 CREATE INDEX pushes_created_by ON pushes (created_by, id) WHERE created_by IS NOT NULL;
 CREATE INDEX pushes_open ON pushes (id) WHERE finished_at IS NULL;
+
+-- The pushes that have begun, in the order of an inbox. Those to a single user are found by the user, so that the search for a user
+-- reads only those to several.
+CREATE INDEX pushes_begun_to_one ON pushes ((user_ids[1]), started_at, id)
+    WHERE cardinality(user_ids) = 1
+        AND started_at IS NOT NULL;
+CREATE INDEX pushes_begun_to_several ON pushes (started_at, id)
+    WHERE cardinality(user_ids) IS DISTINCT FROM 1
+        AND started_at IS NOT NULL;
 
 -- Finds the tests of a message. A hash index stores a digest of the message, and compares the message itself in the table.
 CREATE INDEX pushes_tested ON pushes USING hash (message) WHERE to_testers;
@@ -245,6 +262,49 @@ CREATE TABLE push_counts (
     may_repeat          bigint      NOT NULL DEFAULT 0,
 
     PRIMARY KEY (push_id, slot, state)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- The users whom a step of a push's preparation skipped, one row for each cause. Written by the statement that stores the part of
+-- that step and moves the push's cursor. A push of a single batch has none: its skipped users are those of `pushes.user_ids` who are
+-- not in the batch.
+CREATE TABLE push_skipped (
+    push_id             uuid        NOT NULL,
+    -- Why they were skipped. A user with several causes has the first of these.
+    cause               text        NOT NULL CHECK (cause IN ('excluded', 'without_consent', 'no_device')),
+    -- `pushes.prepared_up_to` after the step.
+    position            bigint      NOT NULL,
+    -- The users' ids, in the form of `push_parts.ids`.
+    ids                 bytea       NOT NULL,
+    -- The number of bytes of the largest id.
+    id_bytes            integer     NOT NULL CHECK (id_bytes BETWEEN 1 AND 8),
+
+    PRIMARY KEY (push_id, cause, position),
+    CONSTRAINT push_skipped_ids_check CHECK (octet_length(ids) > 0 AND octet_length(ids) % id_bytes = 0)
+) WITH (toast_tuple_target = 128);
+
+-- Written once. Uncompressed, so that an export can read ranges of it.
+ALTER TABLE push_skipped ALTER COLUMN ids SET STORAGE EXTERNAL, ALTER COLUMN ids SET STATISTICS 0;
+
+-- The users who have opened a push: a row for each, once. It lasts as long as the push.
+CREATE TABLE push_opens (
+    push_id             uuid        NOT NULL,
+    user_id             bigint      NOT NULL,
+    -- The time of the first report.
+    opened_at           timestamptz NOT NULL DEFAULT now(),
+
+    PRIMARY KEY (push_id, user_id)
+);
+
+-- Finds the rows of a user who is erased.
+CREATE INDEX push_opens_user_id ON push_opens (user_id);
+
+-- The numbers of users who have opened a push. They are spread over a few rows, as `push_counts` is.
+CREATE TABLE push_open_counts (
+    push_id             uuid        NOT NULL,
+    slot                integer     NOT NULL,
+    users               bigint      NOT NULL,
+
+    PRIMARY KEY (push_id, slot)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 -- Requests with an `Idempotency-Key` and their responses. Operators choose their keys independently.

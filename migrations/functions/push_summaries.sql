@@ -17,14 +17,9 @@ SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push
     push.next_number::bigint - 1 AS batches,
     counts.batches_sent, counts.batches_failed, counts.batches_uncertain,
     (SELECT COALESCE(sum(opens.users), 0)::bigint FROM push_open_counts AS opens WHERE opens.push_id = push.id) AS users_opened,
-    -- The users whom it did not reach. The skipped ones are NULL if `push_skipped` lacks some of them.
-    CASE
-        WHEN push.skipped_up_to = push.prepared_up_to
-            -- A push of a single batch has no steps.
-            THEN CASE push.prepared_up_to WHEN 0 THEN push.users_skipped ELSE push.users_no_device END
-    END AS users_no_device,
-    CASE WHEN push.skipped_up_to = push.prepared_up_to THEN push.users_excluded END AS users_excluded,
-    CASE WHEN push.skipped_up_to = push.prepared_up_to THEN push.users_without_consent END AS users_without_consent,
+    -- The users whom it did not reach. A push of a single batch has no steps.
+    CASE push.prepared_up_to WHEN 0 THEN push.users_skipped ELSE push.users_no_device END AS users_no_device,
+    push.users_excluded, push.users_without_consent,
     CASE
         WHEN push.state IN ('canceled', 'expired')
             THEN push.users - push.users_skipped - counts.users_sent - counts.users_failed - counts.users_uncertain

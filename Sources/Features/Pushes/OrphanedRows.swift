@@ -1,7 +1,7 @@
 import Postgres
 
 /// Returns a statement that deletes up to `$1` rows of a table whose push does not exist: a report was being stored while its push was
-/// deleted, or a server of version 0.1.0 has deleted the push, which does not know the table.
+/// deleted.
 ///
 /// Visits each push once, by its first row, of those that are older than the retention of `$2` days. No younger one is deleted.
 private func deleteOrphans(in table: SQL) -> SQL {

@@ -379,7 +379,7 @@ import Testing
             )
             let store = ExportedUserStore(pool: database.pool, hasKakaoUserIDs: true)
             let push = try #require(try await store.find(id))
-            #expect(push.unsentCause == .canceled && push.hasSkipped && !push.isRemoved)
+            #expect(push.unsentCause == .canceled && !push.isRemoved)
             // A claim that began before the end may still be stored.
             #expect(!push.isSettled)
             try await database.pool.write("UPDATE pushes SET finished_at = now() - interval '11 s'")
@@ -723,42 +723,6 @@ import Testing
                 let answer = try await service.api.get("\(push)/users?\(query)&reason=Test")
                 #expect(answer.status == 400 && answer.field == field, "\(query): \(answer.text)")
             }
-        }
-    }
-
-    @Test("Of a push that version 0.1.0 has prepared, even in part, it is not known whom it skipped")
-    func earlierVersion() async throws {
-        try await withService { service in
-            try await service.database.addPhones(1...1500)
-            let push = try await service.api.create(uuids(1...1500))
-            try await service.api.waitUntilDone(push)
-            #expect(try await Self.lines(push, "skipped", service.api) == [])
-            // As if a server of that version had stored the second step.
-            try await service.database.pool.write("UPDATE pushes SET skipped_up_to = 1000")
-            let answer = try await service.api.get("\(push)/users?state=skipped&reason=Test")
-            #expect(answer.status == 409 && answer.problem == "skipped-not-stored")
-            #expect(try await Self.unreached(push, service.api)["skipped"] == .null)
-            #expect(try await Self.lines(push, "failed", service.api) == [])
-            // A step that follows the other version's does not make the list complete.
-            let id = try #require(UUID(uuidString: Self.id(push)))
-            try await service.database.pool.write(
-                "UPDATE pushes SET state = 'preparing', prepared_at = NULL, prepared_up_to = 1000, skipped_up_to = 0"
-            )
-            let store = PreparationStore(pool: service.database.pool)
-            let preparation = PreparationStore.Preparation(
-                pushID: id,
-                audience: .own(id),
-                exclusion: ExcludedUsers(),
-                needsConsent: false,
-                platforms: ["fcm"],
-                isRetry: false,
-                position: 1000
-            )
-            if let page = try await store.page(preparation) { _ = try await store.store(page, of: preparation) }
-            #expect(
-                try await service.database.text("SELECT prepared_up_to || ' ' || skipped_up_to FROM pushes")
-                    == "51000 0"
-            )
         }
     }
 

@@ -55,7 +55,6 @@ struct StorePushPart: PostgresStatement {
                 users_excluded = users_excluded + $13,
                 users_without_consent = users_without_consent + $14,
                 users_no_device = users_no_device + $15,
-                skipped_up_to = CASE skipped_up_to WHEN $2 THEN $3 ELSE skipped_up_to END,
                 next_number = next_number + ($6 + batch_users - 1) / batch_users
             WHERE id = $1
                 AND prepared_up_to = $2

@@ -22,8 +22,6 @@ struct ExportedUserStore: Sendable {
         let state: PushState
         /// Whether none of its requests is in flight, if it was canceled or has expired.
         let isSettled: Bool
-        /// Whether all users whom its preparation has skipped so far are known.
-        let hasSkipped: Bool
         /// Why its last batches were not sent; `nil` if it was neither canceled nor has expired.
         let unsentCause: UnreachedCause?
     }
@@ -164,7 +162,7 @@ struct ExportedUserStore: Sendable {
 struct FindExportedPush: PostgresStatement {
     static let sql: SQL = """
         SELECT push.id, push.created_at, push.removed_at IS NOT NULL, push.state, push_is_settled(push.id),
-            push.skipped_up_to = push.prepared_up_to, summary.unsent_cause
+            summary.unsent_cause
         FROM pushes AS push
         JOIN push_summaries AS summary USING (id)
         WHERE id = $1
@@ -182,7 +180,6 @@ struct FindExportedPush: PostgresStatement {
                 isRemoved: column.next(),
                 state: PushState(rawValue: column.next()) ?? .halted,
                 isSettled: column.next(),
-                hasSkipped: column.next(),
                 unsentCause: column.next(String?.self).flatMap(UnreachedCause.init(rawValue:))
             )
         }

@@ -11,8 +11,7 @@ struct UnreachedCounts: Sendable, Equatable {
         var withoutConsent: Int64 = 0
     }
 
-    /// `nil` if a server of version 0.1.0 has prepared the push, or a part of it.
-    var skipped: Skipped? = Skipped()
+    var skipped = Skipped()
     /// The users of batches that were not sent before the push ended, of those in flight then, and of those that were to be sent again.
     var unsent: Int64 = 0
     /// Why they were not sent; `nil` if the push was neither canceled nor has expired.
@@ -22,19 +21,12 @@ struct UnreachedCounts: Sendable, Equatable {
 
     init() {}
 
-    /// Decodes the last columns of `push_summaries`, of which webhooks of version 0.1.0 have none.
+    /// Decodes the last columns of `push_summaries`.
     init(stored column: inout ColumnCursor) throws {
-        let noDevice = try column.next(Int64?.self)
-        let excluded = try column.next(Int64?.self)
-        let withoutConsent = try column.next(Int64?.self)
-        if let noDevice, let excluded, let withoutConsent {
-            skipped = Skipped(noDevice: noDevice, excluded: excluded, withoutConsent: withoutConsent)
-        } else {
-            skipped = nil
-        }
-        unsent = try column.next(Int64?.self) ?? 0
+        skipped = try Skipped(noDevice: column.next(), excluded: column.next(), withoutConsent: column.next())
+        unsent = try column.next()
         unsentCause = try column.next(String?.self).flatMap(UnreachedCause.init(rawValue:))
-        isComplete = try column.next(Bool?.self) ?? false
+        isComplete = try column.next()
     }
 
     /// Returns the number of users who were not sent to for a cause.
@@ -46,11 +38,11 @@ extension PushSummary {
     static let unreachedShape = Shape<PushSummary>(
         "PushUnreached",
         [
-            .nullable(
+            .member(
                 "skipped",
                 skippedShape.kind,
                 "The users whom the preparation skipped. A user with several causes has the first of `excluded`, `without_consent` and "
-                    + "`no_device`. Null if a server of version 0.1.0 has prepared a part of the push.",
+                    + "`no_device`.",
                 \.unreached.skipped
             ),
             .member("failed", .count, "Kakao has rejected the request, or all attempts were used up.", \.users.failed),

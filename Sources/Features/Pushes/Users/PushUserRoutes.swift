@@ -116,7 +116,7 @@ struct PushUserRoutes: RouteCollection {
                     + "the id alone, as `putAudience` accepts it."
             )
         ],
-        problems: [.notFound, .wrongState, .pushRemoved, .skippedNotStored],
+        problems: [.notFound, .wrongState, .pushRemoved],
         auditing: .download { .object(try PushRoutes.id($0).lowercased) },
         handler: export
     )
@@ -172,12 +172,6 @@ struct PushUserRoutes: RouteCollection {
                 headerFields: [.retryAfter: "10"]
             )
         }
-        if exported == .skipped, !push.hasSkipped {
-            throw Problem(
-                of: .skippedNotStored,
-                "A server of version 0.1.0 has prepared the push, or a part of it, and has not stored whom it skipped."
-            )
-        }
         return push
     }
 
@@ -194,10 +188,5 @@ extension ProblemKind {
         .gone,
         "push-removed",
         "Retention has deleted the batches of the push."
-    )
-    fileprivate static let skippedNotStored = ProblemKind(
-        .conflict,
-        "skipped-not-stored",
-        "An earlier version has prepared the push, which stored no skipped users."
     )
 }

@@ -68,6 +68,23 @@ EXCEPTION
         RETURN run;
 END
 $$;
+CREATE FUNCTION public.delete_departed_relations(owner bigint, left_at timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+DECLARE
+    relations_deleted bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(17, hashint8(owner));
+    -- Kakao's clock may be ahead.
+    DELETE FROM channel_relations
+    WHERE id_type = 'app_user_id'
+        AND id = owner::text
+        AND (updated_at <= left_at OR stored_at <= left_at);
+    GET DIAGNOSTICS relations_deleted = ROW_COUNT;
+    RETURN relations_deleted;
+END
+$$;
 CREATE FUNCTION public.delete_unused_quota() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'public', 'pg_temp'
@@ -486,6 +503,114 @@ BEGIN
     RETURN CASE WHEN wanted = ANY (push_part_users(push, found_batch)) THEN found_batch END;
 END
 $$;
+CREATE FUNCTION public.push_users(push uuid, wanted bigint[]) RETURNS TABLE(user_id bigint, state text, may_repeat boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+DECLARE
+    -- The parts in their order, each with its first user.
+    numbers integer[];
+    firsts bigint[];
+    -- Whether any batch has a row of its own, which few pushes have.
+    has_rows boolean := EXISTS (SELECT FROM push_batches AS own WHERE own.push_id = push);
+    -- The part in which the last user was searched for.
+    part integer := 0;
+    found_part integer;
+    part_users integer;
+    width integer;
+    -- Its users.
+    ids bytea;
+    key bytea;
+    low integer;
+    high integer;
+    middle integer;
+    batch integer;
+BEGIN
+    SELECT array_agg(given.number ORDER BY given.number),
+        array_agg(
+            ('x' || lpad(encode(substring(given.ids FOR given.id_bytes), 'hex'), 16, '0'))::bit(64)::bigint
+            ORDER BY given.number
+        )
+    INTO numbers, firsts
+    FROM push_parts AS given
+    WHERE given.push_id = push;
+    IF numbers IS NULL THEN
+        -- The only batch of a push, and what it was split into.
+        RETURN QUERY
+        SELECT DISTINCT item.id, own.state, own.may_repeat
+        FROM push_batches AS own
+        CROSS JOIN unnest(own.user_ids) AS item (id)
+        WHERE own.push_id = push
+            AND item.id = ANY (wanted);
+        RETURN;
+    END IF;
+    FOR user_id IN SELECT DISTINCT item FROM unnest(wanted) AS item ORDER BY item LOOP
+        found_part := width_bucket(user_id, firsts);
+        -- Below the first user of the push.
+        CONTINUE WHEN found_part = 0;
+        IF found_part <> part THEN
+            part := found_part;
+            -- Many users of a part are searched for in memory. For few, each step reads a piece of the stored value.
+            SELECT given.batch_users, given.id_bytes,
+                CASE WHEN cardinality(wanted) > 2 * cardinality(numbers) THEN given.ids || ''::bytea ELSE given.ids END
+            INTO part_users, width, ids
+            FROM push_parts AS given
+            WHERE given.push_id = push
+                AND given.number = numbers[part];
+        END IF;
+        -- An id of more bytes than any of the part.
+        CONTINUE WHEN width < 8 AND user_id >> 8 * width > 0;
+        key := substring(int8send(user_id) FROM 9 - width);
+        low := 0;
+        high := octet_length(ids) / width - 1;
+        WHILE low < high LOOP
+            middle := (low + high + 1) / 2;
+            IF substring(ids FROM middle * width + 1 FOR width) <= key THEN
+                low := middle;
+            ELSE
+                high := middle - 1;
+            END IF;
+        END LOOP;
+        CONTINUE WHEN substring(ids FROM low * width + 1 FOR width) <> key;
+        batch := numbers[part] + low / part_users;
+        state := NULL;
+        may_repeat := false;
+        IF has_rows THEN
+            SELECT own.state, own.may_repeat
+            INTO state, may_repeat
+            FROM push_batches AS own
+            WHERE own.push_id = push
+                AND own.number = batch
+                AND own.origin IS NULL;
+            IF NOT FOUND THEN
+                SELECT own.state, own.may_repeat
+                INTO state, may_repeat
+                FROM push_batches AS own
+                WHERE own.push_id = push
+                    AND own.origin = batch
+                    AND user_id = ANY (own.user_ids);
+            END IF;
+        END IF;
+        IF state IS NULL THEN
+            may_repeat := false;
+            state := (
+                SELECT CASE get_bit(claim.settled, batch - claim.number) WHEN 1 THEN 'sent' ELSE 'sending' END
+                FROM (
+                    SELECT given.number, given.settled
+                    FROM push_claims AS given
+                    WHERE given.push_id = push
+                        AND given.number <= batch
+                    ORDER BY given.number DESC
+                    LIMIT 1
+                ) AS claim
+                WHERE batch < claim.number + length(claim.settled)
+            );
+            state := COALESCE(state, 'waiting');
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
 CREATE FUNCTION public.push_users_sent(push uuid) RETURNS bigint
     LANGUAGE sql STABLE
     SET search_path TO 'public', 'pg_temp'
@@ -573,15 +698,27 @@ CREATE FUNCTION public.record_push() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'public', 'pg_temp'
     AS $$
-DECLARE
-    event_type text := 'push.' || NEW.state;
-    event_subject text := 'pushes/' || NEW.id;
 BEGIN
     INSERT INTO webhook_events (id, endpoint, type, subject, revision, data)
-    SELECT uuid_v7(), endpoint.name, event_type, event_subject, webhook_revision(event_subject), to_jsonb(push)
+    SELECT uuid_v7(), endpoint.name, event.type, event.subject, webhook_revision(event.subject), to_jsonb(push)
     FROM webhook_endpoints AS endpoint
     CROSS JOIN push_summaries AS push
-    WHERE event_type = ANY (endpoint.types)
+    CROSS JOIN LATERAL (
+        SELECT 'push.' || NEW.state AS type, 'pushes/' || NEW.id AS subject
+        WHERE NEW.state <> 'canceled'
+        UNION ALL
+        SELECT 'push.unreached', 'pushes/' || NEW.id || '/users'
+        WHERE NEW.state IN ('done', 'canceled', 'expired')
+            AND (
+                push.users_skipped > 0
+                OR push.users_excluded > 0
+                OR push.users_without_consent > 0
+                OR push.users_failed > 0
+                OR push.users_unsent > 0
+                OR NOT push.is_prepared
+            )
+    ) AS event
+    WHERE event.type = ANY (endpoint.types)
         AND push.id = NEW.id;
     RETURN NULL;
 END
@@ -695,6 +832,18 @@ CREATE FUNCTION public.share_totals(ids uuid[]) RETURNS TABLE(share_id uuid, arr
         GROUP BY stored.share_id, stored.kind, stored.name
     ) AS total
     GROUP BY total.share_id
+$$;
+CREATE FUNCTION public.tags_with_channel(given text[], app_user bigint, channel_tag text) RETURNS text[]
+    LANGUAGE sql
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+    SELECT array_remove(given, channel_tag) || CASE WHEN EXISTS (
+            SELECT 1
+            FROM channel_relations
+            WHERE id_type = 'app_user_id'
+                AND id = app_user::text
+                AND relation = 'ADDED'
+        ) THEN ARRAY[channel_tag] ELSE '{}' END
 $$;
 CREATE FUNCTION public.user_has_left(owner bigint, since timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql
@@ -903,6 +1052,51 @@ CREATE TABLE public.audiences (
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     CONSTRAINT audiences_users_check CHECK ((users > 0))
+);
+CREATE TABLE public.channel_relations (
+    id_type text NOT NULL,
+    id text NOT NULL COLLATE pg_catalog."C",
+    channel_public_id text NOT NULL COLLATE pg_catalog."C",
+    channel_uuid text,
+    relation text NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    stored_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT channel_relations_id_type_check CHECK ((id_type = ANY (ARRAY['app_user_id'::text, 'open_id'::text]))),
+    CONSTRAINT channel_relations_relation_check CHECK ((relation = ANY (ARRAY['ADDED'::text, 'BLOCKED'::text])))
+);
+CREATE TABLE public.customer_upload_parts (
+    upload_id uuid NOT NULL,
+    number integer NOT NULL,
+    due_at timestamp with time zone DEFAULT now(),
+    attempts integer DEFAULT 0 NOT NULL,
+    lease uuid,
+    claims integer DEFAULT 0 NOT NULL
+);
+CREATE TABLE public.customer_upload_users (
+    upload_id uuid NOT NULL,
+    number integer NOT NULL,
+    users jsonb NOT NULL,
+    user_count integer NOT NULL,
+    user_ids bigint[]
+);
+CREATE TABLE public.customer_uploads (
+    id uuid NOT NULL,
+    channel_public_id text NOT NULL,
+    file_id bigint NOT NULL,
+    user_type text NOT NULL,
+    action text NOT NULL,
+    state text NOT NULL,
+    users bigint NOT NULL,
+    users_sent bigint DEFAULT 0 NOT NULL,
+    users_accepted bigint DEFAULT 0 NOT NULL,
+    reason text,
+    created_by text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT customer_uploads_action_check CHECK ((action = ANY (ARRAY['update'::text, 'delete'::text]))),
+    CONSTRAINT customer_uploads_state_check CHECK ((state = ANY (ARRAY['sending'::text, 'done'::text, 'failed'::text, 'canceled'::text]))),
+    CONSTRAINT customer_uploads_user_type_check CHECK ((user_type = ANY (ARRAY['app'::text, 'phone'::text]))),
+    CONSTRAINT customer_uploads_users_check CHECK ((users > 0))
 );
 CREATE TABLE public.erased_users (
     user_id bigint NOT NULL,
@@ -1144,6 +1338,17 @@ CREATE TABLE public.push_counts (
     CONSTRAINT push_counts_state_check CHECK ((state = ANY (ARRAY['sent'::text, 'failed'::text, 'uncertain'::text])))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000');
+CREATE TABLE public.push_open_counts (
+    push_id uuid NOT NULL,
+    slot integer NOT NULL,
+    users bigint NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000');
+CREATE TABLE public.push_opens (
+    push_id uuid NOT NULL,
+    user_id bigint NOT NULL,
+    opened_at timestamp with time zone DEFAULT now() NOT NULL
+);
 CREATE TABLE public.push_parts (
     push_id uuid NOT NULL,
     number integer NOT NULL,
@@ -1162,6 +1367,19 @@ CREATE TABLE public.push_parts (
 WITH (toast_tuple_target='128', fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000');
 ALTER TABLE ONLY public.push_parts ALTER COLUMN ids SET STATISTICS 0;
 ALTER TABLE ONLY public.push_parts ALTER COLUMN ids SET STORAGE EXTERNAL;
+CREATE TABLE public.push_skipped (
+    push_id uuid NOT NULL,
+    cause text NOT NULL,
+    "position" bigint NOT NULL,
+    ids bytea NOT NULL,
+    id_bytes integer NOT NULL,
+    CONSTRAINT push_skipped_cause_check CHECK ((cause = ANY (ARRAY['excluded'::text, 'without_consent'::text, 'no_device'::text]))),
+    CONSTRAINT push_skipped_id_bytes_check CHECK (((id_bytes >= 1) AND (id_bytes <= 8))),
+    CONSTRAINT push_skipped_ids_check CHECK (((octet_length(ids) > 0) AND ((octet_length(ids) % id_bytes) = 0)))
+)
+WITH (toast_tuple_target='128');
+ALTER TABLE ONLY public.push_skipped ALTER COLUMN ids SET STATISTICS 0;
+ALTER TABLE ONLY public.push_skipped ALTER COLUMN ids SET STORAGE EXTERNAL;
 CREATE TABLE public.pushes (
     id uuid NOT NULL,
     name text,
@@ -1201,6 +1419,9 @@ CREATE TABLE public.pushes (
     prepared_at timestamp with time zone,
     users bigint DEFAULT 0 NOT NULL,
     users_skipped bigint DEFAULT 0 NOT NULL,
+    users_no_device bigint DEFAULT 0 NOT NULL,
+    users_excluded bigint DEFAULT 0 NOT NULL,
+    users_without_consent bigint DEFAULT 0 NOT NULL,
     next_number integer DEFAULT 1 NOT NULL,
     probe integer,
     probe_sent bigint DEFAULT 0 NOT NULL,
@@ -1211,6 +1432,7 @@ CREATE TABLE public.pushes (
     retry_end integer,
     retry_uncertain boolean DEFAULT false NOT NULL,
     removed_at timestamp with time zone,
+    ended_at_night boolean DEFAULT false NOT NULL,
     CONSTRAINT pushes_batch_users_check CHECK (((batch_users >= 1) AND (batch_users <= 100))),
     CONSTRAINT pushes_delivery_check CHECK ((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text]))),
     CONSTRAINT pushes_kind_check CHECK ((kind = ANY (ARRAY['advertising'::text, 'informational'::text]))),
@@ -1256,7 +1478,29 @@ CREATE VIEW public.push_summaries AS
     ((push.next_number)::bigint - 1) AS batches,
     counts.batches_sent,
     counts.batches_failed,
-    counts.batches_uncertain
+    counts.batches_uncertain,
+    ( SELECT (COALESCE(sum(opens.users), (0)::numeric))::bigint AS "coalesce"
+           FROM public.push_open_counts opens
+          WHERE (opens.push_id = push.id)) AS users_opened,
+        CASE push.prepared_up_to
+            WHEN 0 THEN push.users_skipped
+            ELSE push.users_no_device
+        END AS users_no_device,
+    push.users_excluded,
+    push.users_without_consent,
+        CASE
+            WHEN (push.state = ANY (ARRAY['canceled'::text, 'expired'::text])) THEN ((((push.users - push.users_skipped) - counts.users_sent) - counts.users_failed) - counts.users_uncertain)
+            ELSE (0)::bigint
+        END AS users_unsent,
+        CASE
+            WHEN (push.state = ANY (ARRAY['canceled'::text, 'expired'::text])) THEN
+            CASE
+                WHEN push.ended_at_night THEN 'night'::text
+                ELSE push.state
+            END
+            ELSE NULL::text
+        END AS unsent_cause,
+    (push.prepared_at IS NOT NULL) AS is_prepared
    FROM (public.pushes push
      CROSS JOIN LATERAL ( SELECT (COALESCE(sum(push_counts.users) FILTER (WHERE (push_counts.state = 'sent'::text)), (0)::numeric))::bigint AS users_sent,
             (COALESCE(sum(push_counts.users) FILTER (WHERE (push_counts.state = 'failed'::text)), (0)::numeric))::bigint AS users_failed,
@@ -1411,6 +1655,7 @@ INSERT INTO public.schema_functions VALUES ('advertising_begins', '\x2a773fedc71
 INSERT INTO public.schema_functions VALUES ('advertising_ends', '\x53ebf475c4c47345f229e8e7f5e72b55e8eb72b7713424343af9443af8d5b5ff', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('commits_are_checked', '\x0159a63ee1417ffb3912496514c20a7157db9be885b1c0160fc1eb57993fa1de', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('database_run', '\x7bc5f0bd019766934c55c6e26b11e1d2bf4773ea84fd057aee9b57255e75912e', 0, '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_functions VALUES ('delete_departed_relations', '\x6fb05a3a3055a4843bc94539df16d799ac85e16d060adba17d4b71e0d85d8b73', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('delete_unused_quota', '\x4c37bf6760c37c321da81ead6936ed8b1a3a981d46bddca07944d3f083efaad3', 1, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('device_change_is_stored', '\xc626a33e569d7e0995fc6a7e6b402d846f410f1aa5b7e5f2d0f6eedc6e842016', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('find_pushes', '\x22a74bee534fefca0932974a65df08597a5c3ce671c50b453be1848a67a3ad73', 0, '1970-01-01 00:00:00+00');
@@ -1428,30 +1673,32 @@ INSERT INTO public.schema_functions VALUES ('push_is_settled', '\x7e01c6515db1b2
 INSERT INTO public.schema_functions VALUES ('push_open_probe', '\x08bd887b8b890df7ae600cef89c169852571bd2ff2c9c9a2cf37a6870958ad35', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_part_users', '\xdeeb7386bd7280dd5f58b07da25d8153bdee641c18a8fdaf25c8ef1edc07a39e', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_shown_state', '\xfe60c4359166150f86edfbcf5e42aa78ad52f2cf6e7e7c15dc7291d63867b129', 0, '1970-01-01 00:00:00+00');
-INSERT INTO public.schema_functions VALUES ('push_summaries', '\xd25bca55f18df3a93d2fd53daecc26c1fbffe201875704500abbda40a9550b20', 0, '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_functions VALUES ('push_summaries', '\xa2cc2c3520fb69044a4a164ec7e627539e07ea668e76bb742d432743b1312d0a', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_user', '\xa3e60cc5df1126305e8b9cc155d92929d89174c314e02b87dff435e60577c81f', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_user_batch', '\x69b2ab9482e9aab96b96b8122c61eb010f3e3183719be222f4e980a48d4bec6d', 0, '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_functions VALUES ('push_users', '\x7938e5bd5adc0bbbcb69c6e06e984767dcef66a878b9b35dfe9ec53c3c405bc6', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_users_sent', '\x8c96d85e39ce282d84f19e987e7530accbd0be8539ecfbb1558e8ba5c58ee177', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_waits_for', '\xeba30c53b861c7c9976d08e98e236343e290099ae0bfdd5747832b1ec3b89bf3', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('pushes_are_excludable', '\x392ea0fe91050c90f44dc4298656dcf2b7ff9fffbf6592fd67209e8791025c7a', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('record_account', '\x5470a1fea97c2354668be78c509c80452e45c96dbfde31e490646998f82f353a', 1, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('record_former_device', '\x4792771ecc25f20451fbb15ac0ba14d343f7597397b12e0aec395f89c7494cf4', 1, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('record_message', '\x6fa412a11fd7b8fd7b3cabfd3469213e5d777ecd153a7e4e0a33d4e750932f9d', 1, '1970-01-01 00:00:00+00');
-INSERT INTO public.schema_functions VALUES ('record_push', '\x359c43723516ab6cef52195a2770a4d86f667f73f76f177ae2aa792280b9a67c', 2, '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_functions VALUES ('record_push', '\x6bd263845ef050bcb9f621bc4de984ac36d2718d73181271451c4e5dc91a93f8', 2, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('record_sender', '\x329bd0a8d2015c0d610b7a39f9ae8d9c2e77ca5615b316f18809c6ad6e3c597b', 1, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('record_withdrawal', '\x857a3a239438c63ffb10a4b3860f09ab5c549eed66c8982626afc10317bd5bf6', 1, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('run_wait', '\xa2975d848648fce47bab7b66231d2220713ba9ccbf8202500093c04f927369ef', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('share_event_statistics', '\x2ed95df769fbbfbae53a0f996a2272c180b6a6e555974a4f39f4be858bb007fd', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('share_totals', '\xaa98ae5d505c51a534d65e76e254ef035ce620434a9298d33f056f7e8e61435b', 0, '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_functions VALUES ('tags_with_channel', '\xdd6e3fe2342b16121235cdfa353de4d7bb82dd60b9fa8aba978575fe500b8f52', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('user_has_left', '\x929f6a7937d4ff15e9e3ca18d055ee042b5acd8048061d7528e47ebccbc9cc57', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('uuid_v7', '\x011fb50a081583181c3c9c64b2b3b8efa2a1c265f7857246b0439db691cc07db', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('uuid_v7_floor', '\x3512f7792ece1030e869f58c8cee430738d7e6940ad9fb5169b6b17a3904e01c', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('webhook_revision', '\x8095995c36f1ab6a1b268590aff5a2f066ff07dc2205a604d2d5635b078a67e5', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('withdraw_departed_devices', '\xa4eaf247501937eaaab487d084cfd878d32c9f76294278889f84647e9e2801cc', 0, '1970-01-01 00:00:00+00');
-INSERT INTO public.schema_functions VALUES ('withdrawal', '\x7da03c40beba501ca7f5cceffbecce280a5c84ad55e0393443b3e6c289240544', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('withdraw_oldest_devices', '\xb628ebdaea9814a1968e001dd8ca76d5282fec24441f5c0afcb00ad9ff9e43e3', 0, '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_functions VALUES ('withdrawal', '\x7da03c40beba501ca7f5cceffbecce280a5c84ad55e0393443b3e6c289240544', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_migrations VALUES (1, 'devices', '\x3ec9f341082e61a061290aad79ddfe0f776b90f49ee78c3e33e6b9150e076818', '1970-01-01 00:00:00+00');
-INSERT INTO public.schema_migrations VALUES (2, 'pushes', '\xcedca140e55046bcfac85f8dd0195819c873fff74a6b2b71bd7864a0fee9519f', '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_migrations VALUES (2, 'pushes', '\x6cbb5b1da3f1268ddc56b0935d4b87fa01cc66d5946949622417a699d3290b5a', '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_migrations VALUES (3, 'callbacks', '\x51701263d317103d76b7e6b982fbdbb3efdb0ac2a5fda28872b6d2bd074f4802', '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_migrations VALUES (4, 'sharing', '\xeba5fb22c81f47208d5ece5cb867d66ddfac8f2deacbe08b8b832a72300dc475', '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_migrations VALUES (5, 'accounts', '\x14563b41317a80bccaf7f124173e5dcdcc8654aced11072063eec1e27539c873', '1970-01-01 00:00:00+00');
@@ -1460,6 +1707,7 @@ INSERT INTO public.schema_migrations VALUES (7, 'webhooks', '\x654e4dc367a26bf49
 INSERT INTO public.schema_migrations VALUES (8, 'operator_keys', '\x3c63696af48fb8fcb06412990c0ebf56f736a32ebdd60988ef857472c4fde30d', '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_migrations VALUES (9, 'operation', '\xa4a14c5aad1221f2125bc10ed0dc79963e15929a0efd9ba6893acb5fb1e9177d', '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_migrations VALUES (10, 'audit', '\xa112b55bd954f40af4eb7a73ac30c2c5fbc4fdb35b38f6540b8424b3f3ad3bcb', '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_migrations VALUES (11, 'channels', '\x4f23481adac6a67d5a4bc44dd35779c167657bf59442498062885553477e3a59', '1970-01-01 00:00:00+00');
 INSERT INTO public.sender VALUES (true, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 SELECT pg_catalog.setval('public.share_events_id_seq', 1, false);
 ALTER TABLE ONLY public.accounts
@@ -1470,6 +1718,14 @@ ALTER TABLE ONLY public.audiences
     ADD CONSTRAINT audiences_pkey PRIMARY KEY (name);
 ALTER TABLE ONLY public.audit_records
     ADD CONSTRAINT audit_records_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.channel_relations
+    ADD CONSTRAINT channel_relations_pkey PRIMARY KEY (id_type, id, channel_public_id);
+ALTER TABLE ONLY public.customer_upload_parts
+    ADD CONSTRAINT customer_upload_parts_pkey PRIMARY KEY (upload_id, number);
+ALTER TABLE ONLY public.customer_upload_users
+    ADD CONSTRAINT customer_upload_users_pkey PRIMARY KEY (upload_id, number);
+ALTER TABLE ONLY public.customer_uploads
+    ADD CONSTRAINT customer_uploads_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.devices
     ADD CONSTRAINT devices_pkey PRIMARY KEY (user_id, device_id, push_type) INCLUDE (withdrawn);
 ALTER TABLE ONLY public.erased_users
@@ -1510,8 +1766,14 @@ ALTER TABLE ONLY public.push_claims
     ADD CONSTRAINT push_claims_pkey PRIMARY KEY (push_id, number);
 ALTER TABLE ONLY public.push_counts
     ADD CONSTRAINT push_counts_pkey PRIMARY KEY (push_id, slot, state);
+ALTER TABLE ONLY public.push_open_counts
+    ADD CONSTRAINT push_open_counts_pkey PRIMARY KEY (push_id, slot);
+ALTER TABLE ONLY public.push_opens
+    ADD CONSTRAINT push_opens_pkey PRIMARY KEY (push_id, user_id);
 ALTER TABLE ONLY public.push_parts
     ADD CONSTRAINT push_parts_pkey PRIMARY KEY (push_id, number);
+ALTER TABLE ONLY public.push_skipped
+    ADD CONSTRAINT push_skipped_pkey PRIMARY KEY (push_id, cause, "position");
 ALTER TABLE ONLY public.pushes
     ADD CONSTRAINT pushes_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.requested_unlinks
@@ -1553,6 +1815,12 @@ CREATE INDEX audit_records_key_id ON public.audit_records USING btree (key_id, i
 CREATE INDEX audit_records_object ON public.audit_records USING btree (object, id) WHERE (object IS NOT NULL);
 CREATE INDEX audit_records_operation ON public.audit_records USING btree (operation, id);
 CREATE INDEX audit_records_user_id ON public.audit_records USING btree (user_id, id) WHERE (user_id IS NOT NULL);
+CREATE INDEX channel_relations_deletable ON public.channel_relations USING btree (stored_at) WHERE ((id_type = 'open_id'::text) OR (relation = 'BLOCKED'::text));
+CREATE INDEX customer_upload_parts_due ON public.customer_upload_parts USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX customer_upload_parts_leased ON public.customer_upload_parts USING btree (lease) WHERE (lease IS NOT NULL);
+CREATE INDEX customer_upload_users_ids ON public.customer_upload_users USING gin (user_ids);
+CREATE INDEX customer_uploads_finished ON public.customer_uploads USING btree (finished_at) WHERE (finished_at IS NOT NULL);
+CREATE INDEX customer_uploads_sending ON public.customer_uploads USING btree (channel_public_id, file_id, id) WHERE (state = 'sending'::text);
 CREATE INDEX devices_push_token ON public.devices USING hash (push_token);
 CREATE INDEX devices_renew_at ON public.devices USING btree (renew_at) WHERE (renew_at IS NOT NULL);
 CREATE INDEX devices_unsettled ON public.devices USING btree (next_attempt_at) WHERE (kakao_revision < revision);
@@ -1587,8 +1855,11 @@ CREATE INDEX push_batches_sending ON public.push_batches USING btree (lease) WHE
 CREATE INDEX push_batches_unsent ON public.push_batches USING btree (push_id, state, number) WHERE (state = ANY (ARRAY['failed'::text, 'uncertain'::text]));
 CREATE INDEX push_batches_waiting ON public.push_batches USING btree (push_id, next_attempt_at, number) WHERE (state = 'waiting'::text);
 CREATE INDEX push_claims_open ON public.push_claims USING btree (lease) WHERE (lease IS NOT NULL);
+CREATE INDEX push_opens_user_id ON public.push_opens USING btree (user_id);
 CREATE INDEX push_parts_unclaimed ON public.push_parts USING btree (push_id, number) WHERE (claimed < batches);
 CREATE INDEX pushes_audience_parts ON public.pushes USING btree (audience_parts_id) WHERE ((audience_parts_id IS NOT NULL) AND (state = ANY (ARRAY['proposed'::text, 'scheduled'::text, 'preparing'::text, 'paused'::text, 'halted'::text, 'sending'::text])));
+CREATE INDEX pushes_begun_to_one ON public.pushes USING btree ((user_ids[1]), started_at, id) WHERE ((cardinality(user_ids) = 1) AND (started_at IS NOT NULL));
+CREATE INDEX pushes_begun_to_several ON public.pushes USING btree (started_at, id) WHERE ((cardinality(user_ids) IS DISTINCT FROM 1) AND (started_at IS NOT NULL));
 CREATE INDEX pushes_created_by ON public.pushes USING btree (created_by, id) WHERE (created_by IS NOT NULL);
 CREATE INDEX pushes_excluded_parts ON public.pushes USING btree (excluded_parts_id) WHERE ((excluded_parts_id IS NOT NULL) AND (state = ANY (ARRAY['proposed'::text, 'scheduled'::text, 'preparing'::text, 'paused'::text, 'halted'::text, 'sending'::text])));
 CREATE INDEX pushes_excluding ON public.pushes USING btree (id) WHERE ((excluded_pushes IS NOT NULL) AND (prepared_at IS NULL) AND (finished_at IS NULL));
@@ -1615,8 +1886,10 @@ CREATE TRIGGER devices_returned AFTER UPDATE OF withdrawn ON public.devices FOR 
 CREATE TRIGGER devices_withdrawn AFTER UPDATE OF withdrawn ON public.devices FOR EACH ROW WHEN ((new.withdrawn AND (NOT old.withdrawn))) EXECUTE FUNCTION public.record_withdrawal();
 CREATE TRIGGER message_quotas_released AFTER UPDATE OF used ON public.message_quotas FOR EACH ROW WHEN (((new.used = 0) AND (new.quota <> 'app'::text))) EXECUTE FUNCTION public.delete_unused_quota();
 CREATE TRIGGER messages_changed AFTER UPDATE OF state ON public.messages FOR EACH ROW WHEN (((new.state <> old.state) AND (new.state = ANY (ARRAY['done'::text, 'canceled'::text, 'expired'::text])))) EXECUTE FUNCTION public.record_message();
-CREATE TRIGGER pushes_changed AFTER UPDATE OF state ON public.pushes FOR EACH ROW WHEN (((new.state <> old.state) AND (new.state = ANY (ARRAY['proposed'::text, 'done'::text, 'halted'::text, 'expired'::text])))) EXECUTE FUNCTION public.record_push();
+CREATE TRIGGER pushes_changed AFTER UPDATE OF state ON public.pushes FOR EACH ROW WHEN (((new.state <> old.state) AND (new.state = ANY (ARRAY['proposed'::text, 'done'::text, 'halted'::text, 'expired'::text, 'canceled'::text])))) EXECUTE FUNCTION public.record_push();
 CREATE TRIGGER pushes_created AFTER INSERT ON public.pushes FOR EACH ROW WHEN ((new.state = 'proposed'::text)) EXECUTE FUNCTION public.record_push();
 CREATE TRIGGER sender_changed AFTER UPDATE OF stopped_at, reason, stopped_by, halted_at, halt_reason, commits_lost_at ON public.sender FOR EACH ROW WHEN ((new.* IS DISTINCT FROM old.*)) EXECUTE FUNCTION public.record_sender();
+ALTER TABLE ONLY public.customer_upload_users
+    ADD CONSTRAINT customer_upload_users_upload_id_number_fkey FOREIGN KEY (upload_id, number) REFERENCES public.customer_upload_parts(upload_id, number) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.message_receivers
     ADD CONSTRAINT message_receivers_message_id_fkey FOREIGN KEY (message_id) REFERENCES public.messages(id) ON DELETE CASCADE;

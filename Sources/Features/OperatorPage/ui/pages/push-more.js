@@ -58,7 +58,7 @@ export function findUser(url) {
 export function unreached(url, push, session) {
   const { id, unreached: { skipped, unsent, complete } } = push
   const isCut = !complete && hasEnded(push)
-  const causes = [['skipped', skipped ?? {}], ['unsent', unsent]].flatMap(([state, counts]) =>
+  const causes = [['skipped', skipped], ['unsent', unsent]].flatMap(([state, counts]) =>
     Object.entries(counts).filter(([, count]) => count > 0).map(([cause, count]) => ({ state, cause, count })))
   if (causes.length === 0 && !isCut) return []
   const file = ({ state, cause }) => session.allows('export') &&
