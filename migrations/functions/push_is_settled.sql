@@ -8,6 +8,7 @@ AS $$
     SELECT CASE
             WHEN state = 'done' THEN true
             WHEN ended_at IS NULL THEN prepared_at IS NOT NULL
+            WHEN started_at IS NULL THEN true
             ELSE ended_at < now() - interval '10 s'
                 AND NOT EXISTS (SELECT 1 FROM push_claims WHERE push_id = push AND lease IS NOT NULL)
                 AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = push AND state = 'sending')

@@ -22,13 +22,16 @@ SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push
     push.users_excluded, push.users_without_consent,
     CASE
         WHEN push.state IN ('canceled', 'expired')
-            THEN push.users - push.users_skipped - counts.users_sent - counts.users_failed - counts.users_uncertain
+            THEN push.users - push.users_skipped - counts.users_sent - counts.users_failed - counts.users_uncertain - ended.users_unanswered
         ELSE 0
     END AS users_unsent,
     CASE
+        -- Only a rejection has a reason.
+        WHEN push.state = 'canceled' AND push.reason IS NOT NULL THEN 'rejected'
         WHEN push.state IN ('canceled', 'expired') THEN CASE WHEN push.ended_at_night THEN 'night' ELSE push.state END
     END AS unsent_cause,
-    push.prepared_at IS NOT NULL AS is_prepared
+    push.prepared_at IS NOT NULL AS is_prepared,
+    ended.users_unanswered
 FROM pushes AS push
 CROSS JOIN LATERAL (
     SELECT COALESCE(sum(users) FILTER (WHERE state = 'sent'), 0)::bigint AS users_sent,
@@ -40,4 +43,13 @@ CROSS JOIN LATERAL (
         COALESCE(sum(batches) FILTER (WHERE state = 'uncertain'), 0)::bigint AS batches_uncertain
     FROM push_counts
     WHERE push_id = push.id
-) AS counts;
+) AS counts
+CROSS JOIN LATERAL (
+    -- The users of batches that were to be sent again when the push ended, although they may have been reached.
+    SELECT COALESCE(sum(users), 0)::bigint AS users_unanswered
+    FROM push_batches
+    WHERE push_id = push.id
+        AND state = 'waiting'
+        AND may_repeat
+        AND push.state IN ('canceled', 'expired')
+) AS ended;

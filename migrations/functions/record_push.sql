@@ -24,6 +24,8 @@ BEGIN
                 OR push.users_without_consent > 0
                 OR push.users_failed > 0
                 OR push.users_unsent > 0
+                OR push.users_uncertain > 0
+                OR push.users_unanswered > 0
                 OR NOT push.is_prepared
             )
     ) AS event

@@ -60,7 +60,7 @@ final class BatchStore: Sendable {
     ) async throws -> ActivePushes {
         var active = ActivePushes()
         for push in try await pool.read(ListActivePushes(known: known, hours: settings.hours)) {
-            if let startsIn = push.startsIn, startsIn > 0 {
+            if let startsIn = push.startsIn, startsIn > 0, push.expiresIn.map({ $0 > 0 }) ?? true {
                 active.nextStart = min(active.nextStart ?? .seconds(10), .seconds(startsIn))
                 continue
             }
@@ -75,8 +75,8 @@ final class BatchStore: Sendable {
 
 // MARK: Statements
 
-/// Lists the pushes that have batches to send, now or within 10 s, the oldest first. There are none while the sender is
-/// stopped.
+/// Lists the pushes that have batches to send, now or within 10 s, and those that have expired, the oldest first. There are none while
+/// the sender is stopped.
 struct ListActivePushes: PostgresStatement {
     static let sql: SQL = """
         SELECT id, NOT id = ANY ($1), name, CASE WHEN NOT id = ANY ($1) THEN message ELSE '' END, message_version, bypass,
@@ -91,7 +91,12 @@ struct ListActivePushes: PostgresStatement {
         ) AS hours
         WHERE state IN ('scheduled', 'preparing', 'sending')
             AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')
-            AND (begins IS NULL OR begins <= now() + interval '10 s')
+            AND (
+                begins IS NULL
+                OR begins <= now() + interval '10 s'
+                -- It has expired within the hours, such as at their end.
+                OR expires_at <= now() AND advertising_ends($2, expires_at - interval '1 microsecond') IS NOT NULL
+            )
             AND EXISTS (SELECT 1 FROM sender WHERE stopped_at IS NULL)
         ORDER BY id
         LIMIT 5000

@@ -54,12 +54,23 @@ struct DeleteOrphanedOpenCounts: PostgresStatement {
     var parameters: [PostgresValue] { [.int64(Int64(limit)), .int32(Int32(clamping: retentionDays))] }
 }
 
-/// Deletes up to `limit` lists of users whom pushes that do not exist have skipped.
-struct DeleteOrphanedSkippedUsers: PostgresStatement {
-    static let sql = deleteOrphans(in: "push_skipped")
+/// Deletes up to `limit` opens of users who have been erased since: a report was being stored meanwhile.
+struct DeleteOpensOfErasedUsers: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM push_opens
+        WHERE ctid = ANY (
+            ARRAY(
+                SELECT opens.ctid
+                FROM erased_users AS erased
+                JOIN push_opens AS opens USING (user_id)
+                WHERE opens.opened_at <= erased.erased_at
+                LIMIT $1
+                FOR UPDATE OF opens SKIP LOCKED
+            )
+        )
+        """
 
-    let retentionDays: Int
     let limit: Int
 
-    var parameters: [PostgresValue] { [.int64(Int64(limit)), .int32(Int32(clamping: retentionDays))] }
+    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
 }

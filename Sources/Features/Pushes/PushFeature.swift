@@ -172,9 +172,7 @@ package struct PushFeature: Feature {
                 .delete(100) { DeleteUnusedAudienceParts(limit: $0) },
                 .delete { DeleteOrphanedOpens(retentionDays: settings.retentionDays, limit: $0) },
                 .delete { DeleteOrphanedOpenCounts(retentionDays: settings.retentionDays, limit: $0) },
-                .delete(HousekeepingStore.maxPartsPerStatement) {
-                    DeleteOrphanedSkippedUsers(retentionDays: settings.retentionDays, limit: $0)
-                }
+                .delete { DeleteOpensOfErasedUsers(limit: $0) }
             )
         ]
     }

@@ -53,8 +53,8 @@ struct PushSummary: Sendable {
     var warnings: [UInt8]
     var users = PushCounts()
     var batches = PushCounts()
-    /// The users who have opened it, as their apps report; `nil` for a webhook that a server of an earlier version stored.
-    var opened: Int64? = 0
+    /// The users who have opened it, as their apps report.
+    var opened: Int64 = 0
     var unreached = UnreachedCounts()
     /// `nil` if it is not shown.
     var message: ShownMessage?
@@ -165,10 +165,10 @@ extension PushSummary {
             .nullable("finished_at", .time, "When it ended.", \.finishedAt),
             .member("users", PushCounts.usersShape.kind, "Its users by outcome.", \.users),
             .member("batches", PushCounts.shape.kind, "Its batches by outcome.", \.batches),
-            .nullable(
+            .member(
                 "opened",
                 .count,
-                "The users who have opened it, as their apps report with `reportPushOpened`; null in a webhook of an earlier version.",
+                "The users who have opened it, as their apps report with `reportPushOpened`.",
                 \.opened
             ),
             .member("unreached", unreachedShape.kind, "The users whom it did not reach, by cause.") { $0 },
@@ -234,7 +234,8 @@ extension PushSummary {
             push.started_at, push.finished_at, push.first_words, push.message_sha256, push.warnings,
             push.users, push.users_sent, push.users_failed, push.users_uncertain, push.users_skipped, push.users_may_repeat,
             push.batches, push.batches_sent, push.batches_failed, push.batches_uncertain, push.users_opened,
-            push.users_no_device, push.users_excluded, push.users_without_consent, push.users_unsent, push.unsent_cause, push.is_prepared
+            push.users_no_device, push.users_excluded, push.users_without_consent, push.users_unsent, push.unsent_cause, push.is_prepared,
+            push.users_unanswered
         """
 
     /// The columns of `push_summaries`, and what depends on the hours for advertising, which are `$1`.

@@ -54,8 +54,10 @@ import Testing
         withoutConsent: Int = 0,
         failed: Int = 0,
         canceled: Int = 0,
+        rejected: Int = 0,
         expired: Int = 0,
         night: Int = 0,
+        uncertain: Int = 0,
         isComplete: Bool = true
     ) -> JSONValue {
         [
@@ -64,7 +66,11 @@ import Testing
                 "without_consent": .integer(withoutConsent),
             ],
             "failed": .integer(failed),
-            "unsent": ["canceled": .integer(canceled), "expired": .integer(expired), "night": .integer(night)],
+            "unsent": [
+                "canceled": .integer(canceled), "rejected": .integer(rejected), "expired": .integer(expired),
+                "night": .integer(night),
+            ],
+            "uncertain": .integer(uncertain),
             "complete": .bool(isComplete), "path": .string("\(push)/users"),
         ]
     }
@@ -364,8 +370,9 @@ import Testing
             try await database.pool.write(
                 """
                 WITH push AS (
-                    INSERT INTO pushes (id, state, audience, message, message_version, prepared_at, users, next_number, finished_at)
-                    VALUES ($1, 'canceled', '{}', '{}', 'v1', now(), 17, 12, now() + interval '1 hour')
+                    INSERT INTO pushes (id, state, audience, message, message_version, started_at, prepared_at, users, next_number,
+                        finished_at)
+                    VALUES ($1, 'canceled', '{}', '{}', 'v1', now(), now(), 17, 12, now() + interval '1 hour')
                 ),
                 part AS (
                     INSERT INTO push_parts (push_id, number, batch_users, batches, claimed, ids, id_bytes)
@@ -395,6 +402,9 @@ import Testing
             }
             #expect(try await users(.unsent) == [1, 2, 4, 9, 10, 11, 12, 256, 257, 258, 259, 65_535])
             #expect(try await users(.uncertain) == [7, 8, 3, 5, 6])
+            // Those of the batch that waits again are no users who were not sent to.
+            #expect(try await database.text("SELECT users_unanswered::text FROM push_summaries") == "3")
+            #expect(try await database.text("SELECT users_unsent::text FROM push_summaries") == "14")
             // A push that goes on sends them again.
             try await database.pool.write("UPDATE pushes SET state = 'sending', finished_at = NULL")
             let sending = try #require(try await store.find(id))
@@ -405,7 +415,7 @@ import Testing
 
     @Test(
         "The users of an expired push who were not sent to are exported; of advertising that expires at night, only by name",
-        arguments: [nil, "informational", "advertising by day", "advertising by night"]
+        arguments: [nil, "informational", "advertising by day", "advertising at the end of its hours", "advertising by night"]
     )
     func expired(kind: String?) async throws {
         try await withService {
@@ -428,6 +438,15 @@ import Testing
                 settings.pushes.advertisingHours = hours
                 await service.server.reload(settings)
                 try await service.database.pool.write("UPDATE pushes SET expires_at = '\(before)'")
+            } else if kind == "advertising at the end of its hours" {
+                var settings = service.settings
+                let hours = try await AdvertisingTests.hours(-7200, 0, service.database)
+                settings.pushes.advertisingHours = hours
+                await service.server.reload(settings)
+                let day = "date_trunc('day', now() AT TIME ZONE 'Asia/Seoul')"
+                try await service.database.pool.write(
+                    "UPDATE pushes SET expires_at = (\(day) + \(hours.ends) * interval '1 second') AT TIME ZONE 'Asia/Seoul'"
+                )
             } else {
                 try await service.database.pool.write("UPDATE pushes SET expires_at = now()")
             }
@@ -477,6 +496,20 @@ import Testing
         }
     }
 
+    @Test("The users of a rejected push are exported only by name")
+    func rejected() async throws {
+        try await withService { service in
+            let push = try await Self.createTwoPages(service.database)
+            try await service.database.pool.write("UPDATE pushes SET reason = 'Rejected: Wrong price'")
+            #expect(try await Self.lines(push, "unsent", service.api) == [])
+            #expect(try await Self.lines(push, "unsent", cause: "canceled,expired,night", service.api) == [])
+            #expect(
+                try await Self.lines(push, "unsent", cause: "rejected", service.api) == Self.lines(1...2, "rejected")
+            )
+            #expect(try await Self.unreached(push, service.api) == Self.counts(push, rejected: 2))
+        }
+    }
+
     @Test("Only advertising ends by night, whether it is canceled or rejected, and not that to testers")
     func endsByNight() async throws {
         try await TestDatabase.with { database in
@@ -504,6 +537,8 @@ import Testing
                     #expect(
                         try await database.pool.write(RejectPush(id: ids[1], key: key, reason: nil, hours: hours)) == 1
                     )
+                    let store = ExportedUserStore(pool: database.pool, hasKakaoUserIDs: true)
+                    #expect(try await store.find(ids[1])?.unsentCause == .rejected)
                     for id in ids {
                         let row = try await database.pool.read(
                             "SELECT ended_at_night FROM pushes WHERE id = $1",
@@ -530,7 +565,7 @@ import Testing
             let push = try await service.api.create(["everyone": true], gcm(), ["send_at": time(in: 3600)])
             #expect(try await Self.lines(push, "skipped", service.api) == [])
             #expect(try await service.api.control(push, "cancel") == 200)
-            try await Self.settle(push, service.database)
+            // Nothing of it can be in flight.
             #expect(try await Self.lines(push, "unsent", service.api) == [])
             #expect(try await Self.unreached(push, service.api) == Self.counts(push, isComplete: false))
         }
@@ -575,7 +610,10 @@ import Testing
                     #expect(users(uncertain).isSuperset(of: reached))
                     #expect(users(uncertain).isDisjoint(with: users(unsent)))
                     #expect(users(uncertain).union(users(unsent)).count == 1500)
-                    #expect(try await Self.unreached(push, api) == Self.counts(push, canceled: 1500))
+                    #expect(
+                        try await Self.unreached(push, api)
+                            == Self.counts(push, canceled: unsent.count, uncertain: uncertain.count)
+                    )
                 }
             }
         }
@@ -599,7 +637,8 @@ import Testing
             let store = ExportedUserStore(pool: service.database.pool, hasKakaoUserIDs: false)
             let id = try #require(UUID(uuidString: Self.id(push)))
             let found = try #require(try await store.find(id))
-            #expect(try await store.users(.skipped, of: found, [.noDevice], after: nil).first?.ids.contains(7) == true)
+            let exported = try await store.users(.skipped, of: found, [.noDevice], after: nil).flatMap(\.ids)
+            #expect(exported == (Int64(1)...1500).filter { $0 != 8 })
             let later = try await service.api.create(uuids(1...1500))
             try await service.api.waitUntilDone(later)
             #expect(try await Self.lines(later, "skipped", service.api).count == 1500)
@@ -712,7 +751,7 @@ import Testing
             #expect(answer.status == 200 && answer.text.hasSuffix("\r\n1,no_device,,,false\r\n"))
             let records =
                 try await service.api.get("/v1/audit", ["operation": "exportPushUsers"]).json?["items"]?.array ?? []
-            #expect(records.count == 1 && records[0]["reason"] == "SMS by our dealer")
+            #expect(records.count == 1 && records[0]["reason"] == "SMS by our dealer (state=skipped)")
             #expect(records.first?["object"]?.string == Self.id(push))
             for (query, field) in [
                 ("state=skipped&cause=night", "cause"), ("state=unsent&cause=no_device", "cause"),
@@ -850,6 +889,17 @@ import Testing
             let done = try await kakao.webhooks(.pushDone, count: 3)
             #expect(Set(kakao.webhooks(.pushDone).map(\.subject)).count == 2 && done.count == 3)
             #expect(kakao.webhooks(.pushUnreached).count == 2)
+        }
+    }
+
+    @Test("A push whose users may or may not have been reached has the webhook")
+    func webhookOfUncertain() async throws {
+        try await withWebhooks { service in
+            try await service.database.addPhones([1])
+            service.kakao.fail("send", .dropAfterBody)
+            let push = try await service.api.create(uuids([1]), gcm(), ["delivery": "at_most_once"])
+            let data = try await service.kakao.webhooks(.pushUnreached, count: 1)[0]
+            #expect(data["unreached"] == Self.counts(push, uncertain: 1))
         }
     }
 

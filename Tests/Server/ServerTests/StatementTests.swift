@@ -276,7 +276,7 @@ import Testing
             DeletePushOpens(pushID: id, limit: 1),
             DeleteOrphanedOpens(retentionDays: 1, limit: 1),
             DeleteOrphanedOpenCounts(retentionDays: 1, limit: 1),
-            DeleteOrphanedSkippedUsers(retentionDays: 1, limit: 1),
+            DeleteOpensOfErasedUsers(limit: 1),
             DeleteOpensOfUsers(users: [(id: 1, until: nil)]),
             SearchInbox(requests: [InboxRequest(userID: 1, since: nil, before: nil)], days: 1),
             ReadInboxMessages(ids: [id]),

@@ -16,8 +16,9 @@ final class PushInbox: Sendable {
     /// The maximum number of requests that wait for a search: some seconds of the slowest ones. Further ones are 503 at once.
     private static let maxWaitingRequests = 500
     /// The contents that a loop caches, and the maximum size of each in bytes: a few megabytes.
-    static let maxContents = 1000
-    private static let maxCachedBytes = 4096
+    static let maxContents = 500
+    /// Kakao limits the message of each platform to 4 KB.
+    private static let maxCachedBytes = 9000
 
     typealias Contents = LRUCache<UUID, [UInt8]>
 

@@ -43,7 +43,8 @@ struct ExpirePush: PostgresStatement {
         UPDATE pushes
         SET state = 'expired',
             finished_at = now(),
-            ended_at_night = NOT \(AdvertisingHours.admit(hours: "$3", at: "expires_at"))
+            -- At the end of the hours it is not night yet.
+            ended_at_night = NOT \(AdvertisingHours.admit(hours: "$3", at: "expires_at - interval '1 microsecond'"))
         WHERE id = $1
             AND state = ANY ($2)
             AND expires_at <= now()

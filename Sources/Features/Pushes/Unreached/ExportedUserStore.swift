@@ -73,8 +73,12 @@ struct ExportedUserStore: Sendable {
             guard try await pool.read(FindPush(id: push.id)).first == false else { throw PushRemoved() }
             return []
         }
-        let search = FindDepartedUsers(userIDs: users.flatMap(\.ids), since: push.createdAt)
-        guard hasKakaoUserIDs, let departed = try await pool.read(search).first, !departed.isEmpty else { return users }
+        let search = FindDepartedUsers(
+            userIDs: users.flatMap(\.ids),
+            since: push.createdAt,
+            haveUnlinked: hasKakaoUserIDs
+        )
+        guard let departed = try await pool.read(search).first, !departed.isEmpty else { return users }
         for place in users.indices { users[place].ids.subtract(departed) }
         return users
     }
@@ -196,11 +200,13 @@ struct FindDepartedUsers: PostgresStatement {
             WHERE user_id = ANY ($1)
                 AND happened_at >= $2
                 AND is_departure(type)
+                AND $3
             UNION
             SELECT user_id
             FROM accounts
             WHERE user_id = ANY ($1)
                 AND state = 'unlinked'
+                AND $3
             UNION
             SELECT user_id
             FROM erased_users
@@ -212,8 +218,10 @@ struct FindDepartedUsers: PostgresStatement {
 
     let userIDs: [Int64]
     let since: Date
+    /// Whether to look for users who have unlinked the app: their ids are Kakao's.
+    let haveUnlinked: Bool
 
-    var parameters: [PostgresValue] { [.int64s(userIDs), .timestamp(since)] }
+    var parameters: [PostgresValue] { [.int64s(userIDs), .timestamp(since), .bool(haveUnlinked)] }
 
     static func decode(_ row: PostgresRow) throws -> [Int64] { try row.decode([Int64].self) }
 }

@@ -11,6 +11,8 @@ enum UnreachedCause: String, Sendable, CaseIterable {
     case noDevice = "no_device"
     /// An operator ended the push before the user's batch was sent.
     case canceled
+    /// The second person rejected the push before the user's batch was sent.
+    case rejected
     /// `expires_at` ended the push before the user's batch was sent.
     case expired
     /// Advertising was canceled or expired outside its hours, before the user's batch was sent.
@@ -36,13 +38,13 @@ enum ExportedUsers: String, Sendable, CaseIterable {
     var causes: [UnreachedCause] {
         switch self {
         case .skipped: [.excluded, .withoutConsent, .noDevice]
-        case .unsent: [.canceled, .expired, .night]
+        case .unsent: [.canceled, .rejected, .expired, .night]
         case .failed, .uncertain: []
         }
     }
 
     /// Those causes of which users are exported without a choice. The others are a reason to send nothing to the user by any other way
-    /// either: the company has left the user out, the user has not consented, or it was night.
+    /// either: the company has left the user out or has rejected the push, the user has not consented, or it was night.
     var defaultCauses: [UnreachedCause] {
         switch self {
         case .skipped: [.noDevice]

@@ -12,12 +12,14 @@ struct UnreachedCounts: Sendable, Equatable {
     }
 
     var skipped = Skipped()
-    /// The users of batches that were not sent before the push ended, of those in flight then, and of those that were to be sent again.
+    /// The users of batches that were not sent before the push ended, and of those in flight then.
     var unsent: Int64 = 0
     /// Why they were not sent; `nil` if the push was neither canceled nor has expired.
     var unsentCause: UnreachedCause?
     /// Whether the whole audience is prepared.
     var isComplete = false
+    /// The users of batches that were to be sent again when the push ended, although they may have been reached.
+    var unanswered: Int64 = 0
 
     init() {}
 
@@ -27,6 +29,8 @@ struct UnreachedCounts: Sendable, Equatable {
         unsent = try column.next()
         unsentCause = try column.next(String?.self).flatMap(UnreachedCause.init(rawValue:))
         isComplete = try column.next()
+        // Absent from the webhooks of version 0.1.0.
+        unanswered = try column.next(Int64?.self) ?? 0
     }
 
     /// Returns the number of users who were not sent to for a cause.
@@ -50,9 +54,15 @@ extension PushSummary {
                 "unsent",
                 unsentShape.kind,
                 "The users whose batches were not sent before the push ended. Those in flight at its end are among them until their result is "
-                    + "stored, and so are those who may have been reached, whom `state=uncertain` exports.",
+                    + "stored.",
                 \.unreached
             ),
+            .member(
+                "uncertain",
+                .count,
+                "They may have been reached: Kakao did not answer. Unlike `users.uncertain`, it counts those who were to be sent to again when "
+                    + "the push was canceled or expired."
+            ) { $0.users.uncertain + $0.unreached.unanswered },
             .member(
                 "complete",
                 .boolean,
@@ -81,6 +91,7 @@ extension PushSummary {
         "PushUnsent",
         [
             .member("canceled", .count, "The push was canceled.") { $0.unsent(.canceled) },
+            .member("rejected", .count, "It was not approved.") { $0.unsent(.rejected) },
             .member("expired", .count, "It expired.") { $0.unsent(.expired) },
             .member("night", .count, "It is advertising, and was canceled or expired outside its hours.") {
                 $0.unsent(.night)

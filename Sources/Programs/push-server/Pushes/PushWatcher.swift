@@ -166,11 +166,10 @@ struct PushWatcher {
         let isEmpty = push.users.total == push.users.skipped
         guard isEmpty || push.toTesters else { return }
         if isEmpty { Terminal.writeError("The push was sent to nobody.") }
-        if let leftOut = push.leftOut, !leftOut.isEmpty {
-            Terminal.writeError("Left out: \(leftOut.joined(separator: ", ")).")
+        if !push.leftOut.isEmpty {
+            Terminal.writeError("Left out: \(push.leftOut.joined(separator: ", ")).")
         } else if isEmpty {
-            let known = DryRun.reasons.map(\.text).joined(separator: ", ")
-            Terminal.writeError(push.leftOut == nil ? "It leaves out users \(known)." : "Its audience has no users.")
+            Terminal.writeError("Its audience has no users.")
         }
     }
 }

@@ -373,12 +373,9 @@ enum DryRun {
         reasons.compactMap { text(json["users"]?[$0.member], $0) }
     }
 
-    /// Returns the numbers of users whom a push has left out, each with the reason; `nil` if they are not known.
-    ///
-    /// - Parameter push: The push.
-    static func skipped(_ push: JSONValue) -> [String]? {
-        guard let skipped = push["unreached"]?["skipped"]?.object else { return nil }
-        return reasons.compactMap { text(skipped[$0.cause], $0) }
+    /// Returns the numbers of users whom a push has left out, each with the reason.
+    static func skipped(_ push: JSONValue) -> [String] {
+        reasons.compactMap { text(push["unreached"]?["skipped"]?[$0.cause], $0) }
     }
 
     private static func text(_ count: JSONValue?, _ reason: Reason) -> String? {

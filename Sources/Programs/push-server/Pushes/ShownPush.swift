@@ -16,10 +16,12 @@ struct ShownPush: Equatable {
     let awaitsApproval: Bool
     let users: PushCounts
     let batches: PushCounts
-    /// The numbers of users whom it has left out, each with the reason; `nil` if they are not known.
-    let leftOut: [String]?
+    /// The numbers of users whom it has left out, each with the reason.
+    let leftOut: [String]
     /// The number of users who were not sent to before it was canceled or expired, with that cause; `nil` if there are none.
     let unsent: String?
+    /// The number of users who may have been reached.
+    let uncertain: String?
     /// `advertising` or `informational`; `nil` if the request did not say.
     let kind: String?
     let createdAt: String
@@ -59,6 +61,9 @@ struct ShownPush: Equatable {
             (json["unreached"]?["unsent"]?.object?.members ?? []).lazy.compactMap { cause, count in
                 count.integer.flatMap { $0 > 0 ? "\(Text.users($0)) not sent to (\(Text.printable(cause)))" : nil }
             }.first
+        uncertain = (json["unreached"]?["uncertain"]?.integer).flatMap {
+            $0 > 0 ? "\(Text.users($0)) may have been reached (uncertain)" : nil
+        }
         name = json["name"]?.string.map(Text.printable)
         reason = json["reason"]?.string.map(Text.printable)
         awaitsApproval = json["awaits_approval"]?.bool ?? false
@@ -214,7 +219,7 @@ struct ShownPush: Equatable {
         if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
         rows.append(["users", usersText])
         if let opened = json["opened"]?.integer, opened > 0 { rows.append(["opened", Text.users(opened)]) }
-        for text in (leftOut ?? []) + [unsent].compactMap(\.self) { rows.append(["not reached", text]) }
+        for text in leftOut + [unsent, uncertain].compactMap(\.self) { rows.append(["not reached", text]) }
         rows.append(["batches", Self.list(batches)])
         rows += json.printableRows(["message_sha256"])
         rows += ShownPhones.rows(json) + ShownPhones.warnings(json)

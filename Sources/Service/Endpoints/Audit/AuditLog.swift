@@ -41,7 +41,9 @@ package struct AuditLog: Sendable {
             guard reason.contains(where: { !$0.isWhitespace }) else {
                 throw Problem.field(Self.reason.name, "a text that is not blank", "Say why the data is downloaded.")
             }
-            return try await recordingAhead(call.auditRecords(of: subject(call), reason: reason), handle)
+            let others = try call.request.queryItems().filter { $0.name != Self.reason.name }
+            let chosen = others.isEmpty ? "" : " (\(others.map { "\($0.name)=\($0.value)" }.joined(separator: ", ")))"
+            return try await recordingAhead(call.auditRecords(of: subject(call), reason: reason + chosen), handle)
         case .lookup(let subject):
             let response = try await handle()
             if response.status.kind == .successful { add(try call.auditRecords(of: subject(call)), call) }

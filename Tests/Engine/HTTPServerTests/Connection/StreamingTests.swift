@@ -298,6 +298,24 @@ struct StreamingTests {
         }
     }
 
+    @Test("An HTTP/1.0 client that gets a part of a body sees that the rest is missing")
+    func cutOffToHTTP10() async throws {
+        struct Failure: Error {}
+        func routes(_ router: inout Router) {
+            router.on(.get, "/pieces") { _ in
+                Response(.ok) { writer in
+                    try await writer.write(Array("first".utf8))
+                    throw Failure()
+                }
+            }
+        }
+        try await withServer(routes: routes) { server in
+            let client = try server.connect()
+            try await client.send("GET /pieces HTTP/1.0\r\n\r\n")
+            await #expect(throws: SystemError.self) { try await client.receiveToEnd() }
+        }
+    }
+
     @Test("A writer waits for a slow client, and the client gets everything")
     func slowReader() async throws {
         let observation = Observation()

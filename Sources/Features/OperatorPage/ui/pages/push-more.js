@@ -3,7 +3,7 @@
 import { get } from '../api.js'
 import { el, fill, table } from '../dom.js'
 import { number, problemText, t } from '../format.js'
-import { hasEnded, when } from '../parts.js'
+import { hasEnded, result, when } from '../parts.js'
 import { download } from '../lists.js'
 
 const problem = error => el('p', { class: 'problem', role: 'alert' }, problemText(error))
@@ -43,7 +43,7 @@ export function findUser(url) {
     const link = el('a', { href: `#/user/${id}` }, t('records.user', { id }))
     try {
       const found = await get(`${url}/users/${encodeURIComponent(id)}`)
-      fill(out, el('p', {}, link, ': ', t(`result.${found.state}`), found.may_repeat && ` · ${t('may-repeat')}`,
+      fill(out, el('p', {}, link, ': ', result(found), found.may_repeat && ` · ${t('may-repeat')}`,
         found.state !== 'sent' && ` · ${kakao(found.status, found.code, found.message)}`, ' · ', when(found.finished_at)))
     } catch (error) {
       fill(out, error.status === 404 ? el('p', { class: 'notice' }, link, ': ', t('push.find.none')) : problem(error))
@@ -74,7 +74,7 @@ export function batches(url, id, state, session, signal) {
   const body = el('div', { class: 'stack' })
   const section = el('section', { class: 'stack' }, el('h2', {}, t(`push.batches.${state}`)), body)
   get(`${url}/batches`, { state, limit: 20 }, { signal }).then(({ items }) => fill(body,
-    table(t(`push.batches.${state}`), [{ number: t('push.batch') }, { number: t('users') }, t('push.kakao'), t('updated')],
+    items.length > 0 && table(t(`push.batches.${state}`), [{ number: t('push.batch') }, { number: t('users') }, t('push.kakao'), t('updated')],
       items.map(batch => [{ number: number(batch.number) }, { number: number(batch.uuids.length) },
         { wide: kakao(batch.kakao_status, batch.kakao_code, batch.kakao_message) }, when(batch.finished_at, 'short')])),
     session.allows('export') && el('div', {}, download(t(`push.download.${state}`), `${url}/users`, { state }, `${id}-${state}.csv`))

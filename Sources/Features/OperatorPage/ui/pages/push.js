@@ -30,6 +30,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
   const live = el('section', { class: 'card' })
   const details = el('section', { class: 'card' })
   const speed = el('div')
+  const rest = el('div', { class: 'stack' })
   const rates = []
   let before = null
   heading.textContent = pushName(first)
@@ -37,9 +38,7 @@ export async function show({ main, head, heading, path: [id], session, signal })
   head.append(state, buttons)
   // Who approves reads the message first.
   const parts = [live, el('div', { class: 'columns' }, message(first), details)]
-  main.append(next, ...(first.awaits_approval ? parts.reverse() : parts), findUser(url),
-    ...['failed', 'uncertain'].filter(name => first.users[name] > 0).map(name => batches(url, id, name, session, signal)),
-    ...unreached(url, first, session))
+  main.append(next, ...(first.awaits_approval ? parts.reverse() : parts), findUser(url), rest)
   let remedy = null
   let last = first
   draw(first)
@@ -67,7 +66,8 @@ export async function show({ main, head, heading, path: [id], session, signal })
       onclick: () => act(name, last)
     }, t(`action.${name}`))), session.allows('send') && el('a', { class: 'button', href: `#/new?copy=${push.id}` }, t('action.copy'))].flat())
     // What is none for most pushes is shown only if there is some.
-    const counts = ['sent', 'failed', 'uncertain', 'skipped', 'may_repeat'].filter((name, index) => index < 2 || push.users[name] > 0)
+    const numbers = { ...push.users, uncertain: push.unreached.uncertain }
+    const counts = ['sent', 'failed', 'uncertain', 'skipped', 'may_repeat'].filter((name, index) => index < 2 || numbers[name] > 0)
     fill(next, nextStep(push, remedy, session))
     // Before the first batch there is nothing to count.
     const isBegun = push.started_at !== null
@@ -75,10 +75,9 @@ export async function show({ main, head, heading, path: [id], session, signal })
     fill(live, progress(push), terms('facts', [[t('users'), number(usersOf(push)), t('users.hint')],
       ...counts.map(name => {
         const key = name.replace('_', '-')
-        return [t(key), number(push.users[name]), t(`${key}.hint`)]
+        return [t(key), number(numbers[name]), t(`${key}.hint`)]
       }), push.opened > 0 && [t('opened'), number(push.opened), t('opened.hint')]]), push.users.sent > 0 && el('p', { class: 'soft small' }, t('sent.note')), speed)
-    const { users, batches, opened, unreached, ...rest } = push
-    redraw(details, [rest, remedy], () => [el('h2', {}, t('details')), terms('list', [
+    redraw(details, [withoutCounts(push), remedy], () => [el('h2', {}, t('details')), terms('list', [
       [t('new.to'), recipients(push)],
       !isBegun && [t('users'), number(usersOf(push)), t('users.hint')],
       [t('kind'), t(`kind.${push.kind ?? 'none'}`)],
@@ -96,6 +95,9 @@ export async function show({ main, head, heading, path: [id], session, signal })
       ['ID', el('span', { class: 'mono' }, push.id)],
       session.allows('admin') && [t('push.history'), el('a', { href: `#/records?object=${push.id}` }, t('records.log'))]
     ])])
+    // The end decides whom it did not reach.
+    redraw(rest, [hasEnded(push)], () => [...['failed', 'uncertain'].filter(name => push.unreached[name] > 0)
+      .map(name => batches(url, id, name, session, signal)), ...unreached(url, push, session)])
     measure(push)
   }
 
@@ -139,6 +141,9 @@ export async function show({ main, head, heading, path: [id], session, signal })
     })
   }
 }
+
+/** What of a push seldom changes. */
+const withoutCounts = ({ users, batches, opened, unreached, ...others }) => others
 
 /** What each part shows, as JSON. */
 const drawn = new WeakMap()

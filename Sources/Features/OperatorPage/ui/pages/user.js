@@ -4,7 +4,7 @@ import { get, remove } from '../api.js'
 import { ask, field, say } from '../dialog.js'
 import { el, table } from '../dom.js'
 import { number, problemText, t, time } from '../format.js'
-import { empty, platform, pushName, states, when } from '../parts.js'
+import { empty, platform, pushName, result, states, when } from '../parts.js'
 import { comparison, more } from './user-more.js'
 
 /** A user: devices, pushes and their results. The id stands only in the fragment of the address, which no server and no log gets. */
@@ -60,7 +60,7 @@ function pushTable(page) {
       wide: [el('a', { href: `#/push/${item.push_id}` }, pushName({ ...item, id: item.push_id })),
         item.name && el('p', { class: 'soft small line-1' }, item.first_words)]
     },
-    t(`result.${item.state}`), when(item.finished_at, 'short')
+    result(item), when(item.finished_at, 'short')
   ])), el('p', { class: 'soft small' }, t('sent.note'))]
 }
 
