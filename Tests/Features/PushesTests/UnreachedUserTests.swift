@@ -415,7 +415,9 @@ import Testing
 
     @Test(
         "The users of an expired push who were not sent to are exported; of advertising that expires at night, only by name",
-        arguments: [nil, "informational", "advertising by day", "advertising at the end of its hours", "advertising by night"]
+        arguments: [
+            nil, "informational", "advertising by day", "advertising at the end of its hours", "advertising by night",
+        ]
     )
     func expired(kind: String?) async throws {
         try await withService {
