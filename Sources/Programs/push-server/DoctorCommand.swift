@@ -27,9 +27,19 @@ struct DoctorCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON, one check per line.")
     var json = false
 
+    @Flag(
+        help: "Print the fields of Kakao's console with this server's values, and check nothing. docs/kakao-console.md explains them."
+    )
+    var console = false
+
     @concurrent
     func run() async throws {
         try await reportingFailures {
+            guard !console else {
+                let settings = try options.load()
+                Terminal.writeTable([["field", "place", "value", "state"]] + ConsoleField.all.map { $0.row(settings) })
+                return
+            }
             let findings = try await findings()
             if json {
                 for finding in findings { Terminal.writeLine(finding.json.description) }

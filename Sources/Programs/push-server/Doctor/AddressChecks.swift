@@ -53,19 +53,10 @@ struct AddressChecks: Sendable {
                     + "where the name resolves to it"
             )
         }
-        return .ok("\(numbers.joined(separator: ", ")); enter in Kakao's console: \(consoleAddresses(url))")
-    }
-
-    /// Returns the callback addresses to enter in Kakao's console, for the features that are configured.
-    private func consoleAddresses(_ url: String) -> String {
-        var addresses = ["\(url)\(Self.callbackPath) (KakaoTalk Share)"]
-        if settings.kakao.appID != nil { addresses.append("\(url)/kakao/unlink (unlink)") }
-        if !settings.kakao.loginKeys.isEmpty { addresses.append("\(url)/kakao/account-events (account status)") }
-        addresses.append("\(url)/kakao/channel (KakaoTalk Channel)")
-        if !settings.accounts.returnURLs.isEmpty {
-            addresses.append("\(url)\(AccountFeature.redirectPath) (redirect URI of Kakao Login)")
+        let addresses = ConsoleField.all.compactMap { field in
+            field.address(settings, at: url).map { "\($0) (\(field.name))" }
         }
-        return addresses.joined(separator: ", ")
+        return .ok("\(numbers.joined(separator: ", ")); enter in Kakao's console: \(addresses.joined(separator: ", "))")
     }
 
     private static func lookUp(_ host: String) async -> [String] {

@@ -10,7 +10,7 @@ import Settings
 /// Checks of what logins need at Kakao: the REST API key, its client secret, and the redirect URI.
 struct LoginChecks: Sendable {
     /// The place of the REST API key in Kakao's console, with its client secret and redirect URIs.
-    private static let consolePage = "[App] > [Platform key] > [REST API key] of Kakao's console"
+    private static let consolePage = "\(ConsoleField.restAPIKey) of Kakao's console"
 
     let settings: Settings
     let client: HTTPClient

@@ -579,17 +579,42 @@ import Testing
         // A numeric host needs no DNS lookup.
         settings.publicURL = .given("https://8.8.8.8/push")
         let checks = AddressChecks(settings: settings, client: HTTPClient(loop: try Shared.loop))
-        let link = "8.8.8.8; enter in Kakao's console: https://8.8.8.8/push/kakao/link/callback (KakaoTalk Share)"
-        let channel = "https://8.8.8.8/push/kakao/channel (KakaoTalk Channel)"
+        let link = "8.8.8.8; enter in Kakao's console: https://8.8.8.8/push/kakao/link/callback (KakaoTalk Share webhook)"
+        let channel = "https://8.8.8.8/push/kakao/channel (KakaoTalk Channel webhook)"
         var verdict = await checks.publicURL()
         #expect(verdict.state == .ok)
         #expect(verdict.text == "\(link), \(channel)")
         settings.kakao.appID = 1
         settings.kakao.nativeAppKey = "key"
         verdict = await AddressChecks(settings: settings, client: checks.client).publicURL()
-        let others =
-            "https://8.8.8.8/push/kakao/unlink (unlink), https://8.8.8.8/push/kakao/account-events (account status)"
-        #expect(verdict.text == "\(link), \(others), \(channel)")
+        let unlink = "https://8.8.8.8/push/kakao/unlink (unlink webhook)"
+        let status = "https://8.8.8.8/push/kakao/account-events (account status change webhook)"
+        #expect(verdict.text == "\(link), \(unlink), \(status), \(channel)")
+    }
+
+    @Test("The fields of Kakao's console are those of the page, and are printed with this server's values but no secret")
+    func consoleFields() async throws {
+        let page = try String(contentsOfFile: "\(TestFiles.repository)/docs/kakao-console.md", encoding: .utf8)
+        let rows = page.split(separator: "\n").filter { $0.hasPrefix("| ") }
+        for field in ConsoleField.all {
+            let row = try #require(rows.first { $0.hasPrefix("| \(field.name)") }, "\(field.name)")
+            switch field.value {
+            case .copied(let setting, _): #expect(row.contains(field.place) && row.contains("`\(setting)`"), "\(row)")
+            case .address(let path, _): #expect(page.contains("`https://push.example.com\(path)`"), "\(path)")
+            case .other: break
+            }
+        }
+        var settings = Settings.test("postgres://localhost/none", kakao: "http://127.0.0.1:1")
+        settings.publicURL = .given("https://push.example.org")
+        settings.kakao.appID = 1
+        settings.kakao.clientSecret = Secret("the-client-secret")
+        let printed = ConsoleField.all.map { $0.row(settings) }
+        #expect(!printed.joined().contains { $0.contains("the-client-secret") || $0.contains(Keys.admin) })
+        let unlink = ["unlink webhook", "[App] > [Webhook]", "https://push.example.org/kakao/unlink", "enter it"]
+        #expect(printed.contains(unlink))
+        let secret = ["client secret", ConsoleField.restAPIKey, "kakao.client_secret", "set"]
+        #expect(printed.contains(secret))
+        #expect(printed.contains { $0[0] == "account status change webhook" && $0[3] == "not needed with these settings" })
     }
 
     @Test("The certificate's host, validity and key are checked, and that other users cannot read the key file")
