@@ -1,4 +1,5 @@
 import Endpoints
+import HTTPTypes
 
 /// The tables of all operations in `docs/api.md`, written from their declarations.
 package enum APITables {
