@@ -272,9 +272,9 @@ let package = Package(
             [
                 "Accounts", "Callbacks", "ChildProcess", "Crypto", "Endpoints", "EventLoop", "HTTPClient",
                 "HTTPServer", "Identity", "JSON", "Journal", "KakaoAPI", "LogOutput", "Messages", "Net", "OperatorPage",
-                "Postgres",
-                "PrivatePostgres", "Pushes", "Runtime", "Schemas", "Server", "Settings", "Templates", argumentParser,
-                httpTypes, logging, subprocess, systemPackage, unixSignals,
+                "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Schemas", "Server", "Settings", "Sharing",
+                "Templates",
+                argumentParser, httpTypes, logging, subprocess, systemPackage, unixSignals,
             ]
         ),
         executable("Programs/kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),

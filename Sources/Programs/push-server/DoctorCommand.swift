@@ -28,7 +28,8 @@ struct DoctorCommand: AsyncParsableCommand {
     var json = false
 
     @Flag(
-        help: "Print the fields of Kakao's console with this server's values, and check nothing. docs/kakao-console.md explains them."
+        help:
+            "Print the fields of Kakao's console with this server's values (docs/kakao-console.md), and check nothing."
     )
     var console = false
 

@@ -50,194 +50,190 @@ static const unsigned char migration_10[] = {
 };
 
 static const unsigned char migration_11[] = {
-#embed "../../../migrations/0012_unreached_users.sql"
-};
-
-static const unsigned char migration_12[] = {
 #embed "../../../migrations/functions/account_summaries.sql"
 };
 
-static const unsigned char migration_13[] = {
+static const unsigned char migration_12[] = {
 #embed "../../../migrations/functions/advertising_begins.sql"
 };
 
-static const unsigned char migration_14[] = {
+static const unsigned char migration_13[] = {
 #embed "../../../migrations/functions/advertising_ends.sql"
 };
 
-static const unsigned char migration_15[] = {
+static const unsigned char migration_14[] = {
 #embed "../../../migrations/functions/commits_are_checked.sql"
 };
 
-static const unsigned char migration_16[] = {
+static const unsigned char migration_15[] = {
 #embed "../../../migrations/functions/database_run.sql"
 };
 
-static const unsigned char migration_17[] = {
+static const unsigned char migration_16[] = {
 #embed "../../../migrations/functions/delete_departed_relations.sql"
 };
 
-static const unsigned char migration_18[] = {
+static const unsigned char migration_17[] = {
 #embed "../../../migrations/functions/delete_unused_quota.sql"
 };
 
-static const unsigned char migration_19[] = {
+static const unsigned char migration_18[] = {
 #embed "../../../migrations/functions/device_change_is_stored.sql"
 };
 
-static const unsigned char migration_20[] = {
+static const unsigned char migration_19[] = {
 #embed "../../../migrations/functions/find_pushes.sql"
 };
 
-static const unsigned char migration_21[] = {
+static const unsigned char migration_20[] = {
 #embed "../../../migrations/functions/is_departure.sql"
 };
 
-static const unsigned char migration_22[] = {
+static const unsigned char migration_21[] = {
 #embed "../../../migrations/functions/limit_added_devices.sql"
 };
 
-static const unsigned char migration_23[] = {
+static const unsigned char migration_22[] = {
 #embed "../../../migrations/functions/limit_returned_device.sql"
 };
 
-static const unsigned char migration_24[] = {
+static const unsigned char migration_23[] = {
 #embed "../../../migrations/functions/list_audit_records.sql"
 };
 
-static const unsigned char migration_25[] = {
+static const unsigned char migration_24[] = {
 #embed "../../../migrations/functions/merge_share_events.sql"
 };
 
-static const unsigned char migration_26[] = {
+static const unsigned char migration_25[] = {
 #embed "../../../migrations/functions/message_summaries.sql"
 };
 
-static const unsigned char migration_27[] = {
+static const unsigned char migration_26[] = {
 #embed "../../../migrations/functions/message_tested_before.sql"
 };
 
-static const unsigned char migration_28[] = {
+static const unsigned char migration_27[] = {
 #embed "../../../migrations/functions/operator_keys_are_related.sql"
 };
 
-static const unsigned char migration_29[] = {
+static const unsigned char migration_28[] = {
 #embed "../../../migrations/functions/pending_share_statistics.sql"
 };
 
-static const unsigned char migration_30[] = {
+static const unsigned char migration_29[] = {
 #embed "../../../migrations/functions/push_awaits_approval.sql"
 };
 
-static const unsigned char migration_31[] = {
+static const unsigned char migration_30[] = {
 #embed "../../../migrations/functions/push_is_settled.sql"
 };
 
-static const unsigned char migration_32[] = {
+static const unsigned char migration_31[] = {
 #embed "../../../migrations/functions/push_open_probe.sql"
 };
 
-static const unsigned char migration_33[] = {
+static const unsigned char migration_32[] = {
 #embed "../../../migrations/functions/push_part_users.sql"
 };
 
-static const unsigned char migration_34[] = {
+static const unsigned char migration_33[] = {
 #embed "../../../migrations/functions/push_shown_state.sql"
 };
 
-static const unsigned char migration_35[] = {
+static const unsigned char migration_34[] = {
 #embed "../../../migrations/functions/push_summaries.sql"
 };
 
-static const unsigned char migration_36[] = {
+static const unsigned char migration_35[] = {
 #embed "../../../migrations/functions/push_user.sql"
 };
 
-static const unsigned char migration_37[] = {
+static const unsigned char migration_36[] = {
 #embed "../../../migrations/functions/push_user_batch.sql"
 };
 
-static const unsigned char migration_38[] = {
+static const unsigned char migration_37[] = {
 #embed "../../../migrations/functions/push_users.sql"
 };
 
-static const unsigned char migration_39[] = {
+static const unsigned char migration_38[] = {
 #embed "../../../migrations/functions/push_users_sent.sql"
 };
 
-static const unsigned char migration_40[] = {
+static const unsigned char migration_39[] = {
 #embed "../../../migrations/functions/push_waits_for.sql"
 };
 
-static const unsigned char migration_41[] = {
+static const unsigned char migration_40[] = {
 #embed "../../../migrations/functions/pushes_are_excludable.sql"
 };
 
-static const unsigned char migration_42[] = {
+static const unsigned char migration_41[] = {
 #embed "../../../migrations/functions/record_account.sql"
 };
 
-static const unsigned char migration_43[] = {
+static const unsigned char migration_42[] = {
 #embed "../../../migrations/functions/record_former_device.sql"
 };
 
-static const unsigned char migration_44[] = {
+static const unsigned char migration_43[] = {
 #embed "../../../migrations/functions/record_message.sql"
 };
 
-static const unsigned char migration_45[] = {
+static const unsigned char migration_44[] = {
 #embed "../../../migrations/functions/record_push.sql"
 };
 
-static const unsigned char migration_46[] = {
+static const unsigned char migration_45[] = {
 #embed "../../../migrations/functions/record_sender.sql"
 };
 
-static const unsigned char migration_47[] = {
+static const unsigned char migration_46[] = {
 #embed "../../../migrations/functions/record_withdrawal.sql"
 };
 
-static const unsigned char migration_48[] = {
+static const unsigned char migration_47[] = {
 #embed "../../../migrations/functions/run_wait.sql"
 };
 
-static const unsigned char migration_49[] = {
+static const unsigned char migration_48[] = {
 #embed "../../../migrations/functions/share_event_statistics.sql"
 };
 
-static const unsigned char migration_50[] = {
+static const unsigned char migration_49[] = {
 #embed "../../../migrations/functions/share_totals.sql"
 };
 
-static const unsigned char migration_51[] = {
+static const unsigned char migration_50[] = {
 #embed "../../../migrations/functions/tags_with_channel.sql"
 };
 
-static const unsigned char migration_52[] = {
+static const unsigned char migration_51[] = {
 #embed "../../../migrations/functions/user_has_left.sql"
 };
 
-static const unsigned char migration_53[] = {
+static const unsigned char migration_52[] = {
 #embed "../../../migrations/functions/uuid_v7.sql"
 };
 
-static const unsigned char migration_54[] = {
+static const unsigned char migration_53[] = {
 #embed "../../../migrations/functions/uuid_v7_floor.sql"
 };
 
-static const unsigned char migration_55[] = {
+static const unsigned char migration_54[] = {
 #embed "../../../migrations/functions/webhook_revision.sql"
 };
 
-static const unsigned char migration_56[] = {
+static const unsigned char migration_55[] = {
 #embed "../../../migrations/functions/withdraw_departed_devices.sql"
 };
 
-static const unsigned char migration_57[] = {
+static const unsigned char migration_56[] = {
 #embed "../../../migrations/functions/withdraw_oldest_devices.sql"
 };
 
-static const unsigned char migration_58[] = {
+static const unsigned char migration_57[] = {
 #embed "../../../migrations/functions/withdrawal.sql"
 };
 
@@ -253,54 +249,53 @@ static const embedded_file migrations[] = {
     {"0009_operation.sql", migration_8, sizeof migration_8},
     {"0010_audit.sql", migration_9, sizeof migration_9},
     {"0011_channels.sql", migration_10, sizeof migration_10},
-    {"0012_unreached_users.sql", migration_11, sizeof migration_11},
-    {"functions/account_summaries.sql", migration_12, sizeof migration_12},
-    {"functions/advertising_begins.sql", migration_13, sizeof migration_13},
-    {"functions/advertising_ends.sql", migration_14, sizeof migration_14},
-    {"functions/commits_are_checked.sql", migration_15, sizeof migration_15},
-    {"functions/database_run.sql", migration_16, sizeof migration_16},
-    {"functions/delete_departed_relations.sql", migration_17, sizeof migration_17},
-    {"functions/delete_unused_quota.sql", migration_18, sizeof migration_18},
-    {"functions/device_change_is_stored.sql", migration_19, sizeof migration_19},
-    {"functions/find_pushes.sql", migration_20, sizeof migration_20},
-    {"functions/is_departure.sql", migration_21, sizeof migration_21},
-    {"functions/limit_added_devices.sql", migration_22, sizeof migration_22},
-    {"functions/limit_returned_device.sql", migration_23, sizeof migration_23},
-    {"functions/list_audit_records.sql", migration_24, sizeof migration_24},
-    {"functions/merge_share_events.sql", migration_25, sizeof migration_25},
-    {"functions/message_summaries.sql", migration_26, sizeof migration_26},
-    {"functions/message_tested_before.sql", migration_27, sizeof migration_27},
-    {"functions/operator_keys_are_related.sql", migration_28, sizeof migration_28},
-    {"functions/pending_share_statistics.sql", migration_29, sizeof migration_29},
-    {"functions/push_awaits_approval.sql", migration_30, sizeof migration_30},
-    {"functions/push_is_settled.sql", migration_31, sizeof migration_31},
-    {"functions/push_open_probe.sql", migration_32, sizeof migration_32},
-    {"functions/push_part_users.sql", migration_33, sizeof migration_33},
-    {"functions/push_shown_state.sql", migration_34, sizeof migration_34},
-    {"functions/push_summaries.sql", migration_35, sizeof migration_35},
-    {"functions/push_user.sql", migration_36, sizeof migration_36},
-    {"functions/push_user_batch.sql", migration_37, sizeof migration_37},
-    {"functions/push_users.sql", migration_38, sizeof migration_38},
-    {"functions/push_users_sent.sql", migration_39, sizeof migration_39},
-    {"functions/push_waits_for.sql", migration_40, sizeof migration_40},
-    {"functions/pushes_are_excludable.sql", migration_41, sizeof migration_41},
-    {"functions/record_account.sql", migration_42, sizeof migration_42},
-    {"functions/record_former_device.sql", migration_43, sizeof migration_43},
-    {"functions/record_message.sql", migration_44, sizeof migration_44},
-    {"functions/record_push.sql", migration_45, sizeof migration_45},
-    {"functions/record_sender.sql", migration_46, sizeof migration_46},
-    {"functions/record_withdrawal.sql", migration_47, sizeof migration_47},
-    {"functions/run_wait.sql", migration_48, sizeof migration_48},
-    {"functions/share_event_statistics.sql", migration_49, sizeof migration_49},
-    {"functions/share_totals.sql", migration_50, sizeof migration_50},
-    {"functions/tags_with_channel.sql", migration_51, sizeof migration_51},
-    {"functions/user_has_left.sql", migration_52, sizeof migration_52},
-    {"functions/uuid_v7.sql", migration_53, sizeof migration_53},
-    {"functions/uuid_v7_floor.sql", migration_54, sizeof migration_54},
-    {"functions/webhook_revision.sql", migration_55, sizeof migration_55},
-    {"functions/withdraw_departed_devices.sql", migration_56, sizeof migration_56},
-    {"functions/withdraw_oldest_devices.sql", migration_57, sizeof migration_57},
-    {"functions/withdrawal.sql", migration_58, sizeof migration_58},
+    {"functions/account_summaries.sql", migration_11, sizeof migration_11},
+    {"functions/advertising_begins.sql", migration_12, sizeof migration_12},
+    {"functions/advertising_ends.sql", migration_13, sizeof migration_13},
+    {"functions/commits_are_checked.sql", migration_14, sizeof migration_14},
+    {"functions/database_run.sql", migration_15, sizeof migration_15},
+    {"functions/delete_departed_relations.sql", migration_16, sizeof migration_16},
+    {"functions/delete_unused_quota.sql", migration_17, sizeof migration_17},
+    {"functions/device_change_is_stored.sql", migration_18, sizeof migration_18},
+    {"functions/find_pushes.sql", migration_19, sizeof migration_19},
+    {"functions/is_departure.sql", migration_20, sizeof migration_20},
+    {"functions/limit_added_devices.sql", migration_21, sizeof migration_21},
+    {"functions/limit_returned_device.sql", migration_22, sizeof migration_22},
+    {"functions/list_audit_records.sql", migration_23, sizeof migration_23},
+    {"functions/merge_share_events.sql", migration_24, sizeof migration_24},
+    {"functions/message_summaries.sql", migration_25, sizeof migration_25},
+    {"functions/message_tested_before.sql", migration_26, sizeof migration_26},
+    {"functions/operator_keys_are_related.sql", migration_27, sizeof migration_27},
+    {"functions/pending_share_statistics.sql", migration_28, sizeof migration_28},
+    {"functions/push_awaits_approval.sql", migration_29, sizeof migration_29},
+    {"functions/push_is_settled.sql", migration_30, sizeof migration_30},
+    {"functions/push_open_probe.sql", migration_31, sizeof migration_31},
+    {"functions/push_part_users.sql", migration_32, sizeof migration_32},
+    {"functions/push_shown_state.sql", migration_33, sizeof migration_33},
+    {"functions/push_summaries.sql", migration_34, sizeof migration_34},
+    {"functions/push_user.sql", migration_35, sizeof migration_35},
+    {"functions/push_user_batch.sql", migration_36, sizeof migration_36},
+    {"functions/push_users.sql", migration_37, sizeof migration_37},
+    {"functions/push_users_sent.sql", migration_38, sizeof migration_38},
+    {"functions/push_waits_for.sql", migration_39, sizeof migration_39},
+    {"functions/pushes_are_excludable.sql", migration_40, sizeof migration_40},
+    {"functions/record_account.sql", migration_41, sizeof migration_41},
+    {"functions/record_former_device.sql", migration_42, sizeof migration_42},
+    {"functions/record_message.sql", migration_43, sizeof migration_43},
+    {"functions/record_push.sql", migration_44, sizeof migration_44},
+    {"functions/record_sender.sql", migration_45, sizeof migration_45},
+    {"functions/record_withdrawal.sql", migration_46, sizeof migration_46},
+    {"functions/run_wait.sql", migration_47, sizeof migration_47},
+    {"functions/share_event_statistics.sql", migration_48, sizeof migration_48},
+    {"functions/share_totals.sql", migration_49, sizeof migration_49},
+    {"functions/tags_with_channel.sql", migration_50, sizeof migration_50},
+    {"functions/user_has_left.sql", migration_51, sizeof migration_51},
+    {"functions/uuid_v7.sql", migration_52, sizeof migration_52},
+    {"functions/uuid_v7_floor.sql", migration_53, sizeof migration_53},
+    {"functions/webhook_revision.sql", migration_54, sizeof migration_54},
+    {"functions/withdraw_departed_devices.sql", migration_55, sizeof migration_55},
+    {"functions/withdraw_oldest_devices.sql", migration_56, sizeof migration_56},
+    {"functions/withdrawal.sql", migration_57, sizeof migration_57},
 };
 
 const embedded_file *embedded_migration_at(size_t index) {

@@ -285,7 +285,7 @@ import Testing
             ReadUsersBesideBatch(pushID: id),
             ListUsersOfBatches(pushID: id, state: "failed", after: 0, limit: 1),
             ListWaitingBatches(pushID: id, mayRepeat: false, after: 0, limit: 1),
-            FindDepartedUsers(userIDs: [1], since: now),
+            FindDepartedUsers(userIDs: [1], since: now, haveUnlinked: true),
             ListUnclaimedUsers(pushID: id, part: 0, start: 0, limit: 1),
             ListPreparations(limit: 1, hours: hours),
             StorePushPart(

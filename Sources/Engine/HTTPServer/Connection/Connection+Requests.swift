@@ -264,8 +264,7 @@ extension Connection {
             } catch {
                 if !Task.isCancelled { server.logger.error("Response cut off", metadata: ["error": "\(error)"]) }
                 // The end of the connection is the end of a body without chunks: only a reset says that it is incomplete.
-                if !isChunked { descriptor?.resetOnClose() }
-                close()
+                if isChunked { close() } else { reset() }
             }
         }
     }

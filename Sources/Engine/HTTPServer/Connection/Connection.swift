@@ -469,8 +469,7 @@ final class Connection: @unchecked Sendable {
         guard isOpen else { return }
         guard !isBlocked, farewell == nil else {
             // Otherwise the kernel would keep offering the rest to a peer that does not take it.
-            if isBlocked { descriptor?.resetOnClose() }
-            close()
+            if isBlocked { reset() } else { close() }
             return
         }
         waiting = nil
@@ -515,6 +514,12 @@ final class Connection: @unchecked Sendable {
         }
         _ = shutdown(socket, Int32(SHUT_WR))
         setDeadline(server.timeouts.linger, for: .state(.peerClose))
+    }
+
+    /// Closes the connection now, so that the kernel discards what the peer has not taken, and the peer sees that it was cut off.
+    func reset() {
+        descriptor?.resetOnClose()
+        close()
     }
 
     /// Closes the connection now and cancels the work on its request.

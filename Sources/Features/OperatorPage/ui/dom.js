@@ -38,7 +38,7 @@ function append(node, children) {
 
 export const byID = id => /** @type {HTMLElement} */ (document.getElementById(id))
 
-/** A table in a region that scrolls sideways and can be reached with the keyboard. On phones, each row is a card with its headings. */
+/** A table that scrolls sideways, also with the keyboard. On phones, each row is a card with its headings. */
 export function table(label, headings, rows) {
   const cell = (tag, content, attributes = {}) => {
     const isNumber = content?.number !== undefined

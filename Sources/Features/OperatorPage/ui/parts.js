@@ -21,10 +21,6 @@ export const pushState = push => isRejected(push) ? states('state.rejected', '')
 /** Whether nothing more of a push is sent. */
 export const hasEnded = push => ['done', 'canceled', 'expired'].includes(push.state)
 
-/** What became of a user in a push: what waits when the push ends is not sent any more. */
-export const result = ({ state, push_state: end, may_repeat: again }) =>
-  t(`result.${state !== 'waiting' || !hasEnded({ state: end }) ? state : again ? 'uncertain' : 'unsent'}`)
-
 /** The phones of a push type. */
 export const platform = type => t(`platform.${type}`)
 

@@ -1,6 +1,7 @@
 import Accounts
 import Server
 import Settings
+import Sharing
 
 /// A field of the app in Kakao's console, as `docs/kakao-console.md` lists it and `push-server doctor --console` prints it.
 struct ConsoleField: Sendable {
@@ -55,14 +56,22 @@ struct ConsoleField: Sendable {
             "[App] > [Platform Key] > [JavaScript Key]",
             .copied("kakao.javascript_key") { $0.kakao.javaScriptKey != nil }
         ),
-        ConsoleField("allowed IP addresses", "security of the keys", .other("the servers' addresses, if there is a list")),
+        ConsoleField(
+            "allowed IP addresses",
+            "security of the keys",
+            .other("the servers' addresses, if there is a list")
+        ),
         ConsoleField(
             "web domain",
             "[Product Link]",
             .copied("sharing.domains") { !$0.sharing.domains.isEmpty }
         ),
         ConsoleField("[Enable]", "[Push notification]", .other("on")),
-        ConsoleField("Android authentication information", "[Push notification]", .other("a service account of Firebase")),
+        ConsoleField(
+            "Android authentication information",
+            "[Push notification]",
+            .other("a service account of Firebase")
+        ),
         ConsoleField("iOS authentication information", "[Push notification]", .other("an APNs key (.p8)")),
         ConsoleField("KakaoTalk Share webhook", "[App] > [Webhook]", .address("/kakao/link/callback")),
         ConsoleField("unlink webhook", "[App] > [Webhook]", .address("/kakao/unlink") { $0.kakao.appID != nil }),

@@ -1,4 +1,5 @@
 import Crypto
+import FoundationEssentials
 import Glibc
 import HTTPClient
 import HTTPServer
@@ -579,7 +580,8 @@ import Testing
         // A numeric host needs no DNS lookup.
         settings.publicURL = .given("https://8.8.8.8/push")
         let checks = AddressChecks(settings: settings, client: HTTPClient(loop: try Shared.loop))
-        let link = "8.8.8.8; enter in Kakao's console: https://8.8.8.8/push/kakao/link/callback (KakaoTalk Share webhook)"
+        let link =
+            "8.8.8.8; enter in Kakao's console: https://8.8.8.8/push/kakao/link/callback (KakaoTalk Share webhook)"
         let channel = "https://8.8.8.8/push/kakao/channel (KakaoTalk Channel webhook)"
         var verdict = await checks.publicURL()
         #expect(verdict.state == .ok)
@@ -592,7 +594,9 @@ import Testing
         #expect(verdict.text == "\(link), \(unlink), \(status), \(channel)")
     }
 
-    @Test("The fields of Kakao's console are those of the page, and are printed with this server's values but no secret")
+    @Test(
+        "The fields of Kakao's console are those of the page, and are printed with this server's values but no secret"
+    )
     func consoleFields() async throws {
         let page = try String(contentsOfFile: "\(TestFiles.repository)/docs/kakao-console.md", encoding: .utf8)
         let rows = page.split(separator: "\n").filter { $0.hasPrefix("| ") }
@@ -614,7 +618,9 @@ import Testing
         #expect(printed.contains(unlink))
         let secret = ["client secret", ConsoleField.restAPIKey, "kakao.client_secret", "set"]
         #expect(printed.contains(secret))
-        #expect(printed.contains { $0[0] == "account status change webhook" && $0[3] == "not needed with these settings" })
+        #expect(
+            printed.contains { $0[0] == "account status change webhook" && $0[3] == "not needed with these settings" }
+        )
     }
 
     @Test("The certificate's host, validity and key are checked, and that other users cannot read the key file")

@@ -367,6 +367,7 @@ CREATE FUNCTION public.push_is_settled(push uuid) RETURNS boolean
     SELECT CASE
             WHEN state = 'done' THEN true
             WHEN ended_at IS NULL THEN prepared_at IS NOT NULL
+            WHEN started_at IS NULL THEN true
             ELSE ended_at < now() - interval '10 s'
                 AND NOT EXISTS (SELECT 1 FROM push_claims WHERE push_id = push AND lease IS NOT NULL)
                 AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = push AND state = 'sending')
@@ -715,6 +716,8 @@ BEGIN
                 OR push.users_without_consent > 0
                 OR push.users_failed > 0
                 OR push.users_unsent > 0
+                OR push.users_uncertain > 0
+                OR push.users_unanswered > 0
                 OR NOT push.is_prepared
             )
     ) AS event
@@ -1489,10 +1492,11 @@ CREATE VIEW public.push_summaries AS
     push.users_excluded,
     push.users_without_consent,
         CASE
-            WHEN (push.state = ANY (ARRAY['canceled'::text, 'expired'::text])) THEN ((((push.users - push.users_skipped) - counts.users_sent) - counts.users_failed) - counts.users_uncertain)
+            WHEN (push.state = ANY (ARRAY['canceled'::text, 'expired'::text])) THEN (((((push.users - push.users_skipped) - counts.users_sent) - counts.users_failed) - counts.users_uncertain) - ended.users_unanswered)
             ELSE (0)::bigint
         END AS users_unsent,
         CASE
+            WHEN ((push.state = 'canceled'::text) AND (push.reason IS NOT NULL)) THEN 'rejected'::text
             WHEN (push.state = ANY (ARRAY['canceled'::text, 'expired'::text])) THEN
             CASE
                 WHEN push.ended_at_night THEN 'night'::text
@@ -1500,8 +1504,9 @@ CREATE VIEW public.push_summaries AS
             END
             ELSE NULL::text
         END AS unsent_cause,
-    (push.prepared_at IS NOT NULL) AS is_prepared
-   FROM (public.pushes push
+    (push.prepared_at IS NOT NULL) AS is_prepared,
+    ended.users_unanswered
+   FROM ((public.pushes push
      CROSS JOIN LATERAL ( SELECT (COALESCE(sum(push_counts.users) FILTER (WHERE (push_counts.state = 'sent'::text)), (0)::numeric))::bigint AS users_sent,
             (COALESCE(sum(push_counts.users) FILTER (WHERE (push_counts.state = 'failed'::text)), (0)::numeric))::bigint AS users_failed,
             (COALESCE(sum(push_counts.users) FILTER (WHERE (push_counts.state = 'uncertain'::text)), (0)::numeric))::bigint AS users_uncertain,
@@ -1510,7 +1515,10 @@ CREATE VIEW public.push_summaries AS
             (COALESCE(sum(push_counts.batches) FILTER (WHERE (push_counts.state = 'failed'::text)), (0)::numeric))::bigint AS batches_failed,
             (COALESCE(sum(push_counts.batches) FILTER (WHERE (push_counts.state = 'uncertain'::text)), (0)::numeric))::bigint AS batches_uncertain
            FROM public.push_counts
-          WHERE (push_counts.push_id = push.id)) counts);
+          WHERE (push_counts.push_id = push.id)) counts)
+     CROSS JOIN LATERAL ( SELECT COALESCE(sum(push_batches.users), (0)::bigint) AS users_unanswered
+           FROM public.push_batches
+          WHERE ((push_batches.push_id = push.id) AND (push_batches.state = 'waiting'::text) AND push_batches.may_repeat AND (push.state = ANY (ARRAY['canceled'::text, 'expired'::text])))) ended);
 CREATE TABLE public.requested_unlinks (
     user_id bigint NOT NULL,
     requested_at timestamp with time zone NOT NULL
@@ -1669,11 +1677,11 @@ INSERT INTO public.schema_functions VALUES ('message_tested_before', '\x77a18727
 INSERT INTO public.schema_functions VALUES ('operator_keys_are_related', '\xdbcf84b7466df5adf47b331b28b71932eadfe3772b404fe6720455507203104d', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('pending_share_statistics', '\x74ff4a02dd5dd125c19981c849bb34a617aca7315e20c65ec290b5a8529f8a89', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_awaits_approval', '\xca38b8172a0f3467df7b50636f1147cd9208d6eb639c3649e21892fb373fb917', 0, '1970-01-01 00:00:00+00');
-INSERT INTO public.schema_functions VALUES ('push_is_settled', '\x7e01c6515db1b2049d8ceec4b7f9637222556f9ab02a1b8aa1d6b29d972adb13', 0, '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_functions VALUES ('push_is_settled', '\xc966a579b6ce78dce2081459654b385483450f57ba7a228b2575e503fb7faae8', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_open_probe', '\x08bd887b8b890df7ae600cef89c169852571bd2ff2c9c9a2cf37a6870958ad35', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_part_users', '\xdeeb7386bd7280dd5f58b07da25d8153bdee641c18a8fdaf25c8ef1edc07a39e', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_shown_state', '\xfe60c4359166150f86edfbcf5e42aa78ad52f2cf6e7e7c15dc7291d63867b129', 0, '1970-01-01 00:00:00+00');
-INSERT INTO public.schema_functions VALUES ('push_summaries', '\xa2cc2c3520fb69044a4a164ec7e627539e07ea668e76bb742d432743b1312d0a', 0, '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_functions VALUES ('push_summaries', '\xec5d0e0435491535e05394fb4345fc480ad28c1c4e8bd9d87e2a053b1997baf7', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_user', '\xa3e60cc5df1126305e8b9cc155d92929d89174c314e02b87dff435e60577c81f', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_user_batch', '\x69b2ab9482e9aab96b96b8122c61eb010f3e3183719be222f4e980a48d4bec6d', 0, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('push_users', '\x7938e5bd5adc0bbbcb69c6e06e984767dcef66a878b9b35dfe9ec53c3c405bc6', 0, '1970-01-01 00:00:00+00');
@@ -1683,7 +1691,7 @@ INSERT INTO public.schema_functions VALUES ('pushes_are_excludable', '\x392ea0fe
 INSERT INTO public.schema_functions VALUES ('record_account', '\x5470a1fea97c2354668be78c509c80452e45c96dbfde31e490646998f82f353a', 1, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('record_former_device', '\x4792771ecc25f20451fbb15ac0ba14d343f7597397b12e0aec395f89c7494cf4', 1, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('record_message', '\x6fa412a11fd7b8fd7b3cabfd3469213e5d777ecd153a7e4e0a33d4e750932f9d', 1, '1970-01-01 00:00:00+00');
-INSERT INTO public.schema_functions VALUES ('record_push', '\x6bd263845ef050bcb9f621bc4de984ac36d2718d73181271451c4e5dc91a93f8', 2, '1970-01-01 00:00:00+00');
+INSERT INTO public.schema_functions VALUES ('record_push', '\xcd4f11cb968a2b64d5eff953c29657e1612680d098f6348baad3c6bdb473a61d', 2, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('record_sender', '\x329bd0a8d2015c0d610b7a39f9ae8d9c2e77ca5615b316f18809c6ad6e3c597b', 1, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('record_withdrawal', '\x857a3a239438c63ffb10a4b3860f09ab5c549eed66c8982626afc10317bd5bf6', 1, '1970-01-01 00:00:00+00');
 INSERT INTO public.schema_functions VALUES ('run_wait', '\xa2975d848648fce47bab7b66231d2220713ba9ccbf8202500093c04f927369ef', 0, '1970-01-01 00:00:00+00');

@@ -3,7 +3,7 @@
 import { get } from '../api.js'
 import { el, fill, table } from '../dom.js'
 import { number, problemText, t } from '../format.js'
-import { hasEnded, result, when } from '../parts.js'
+import { hasEnded, when } from '../parts.js'
 import { download } from '../lists.js'
 
 const problem = error => el('p', { class: 'problem', role: 'alert' }, problemText(error))
@@ -32,6 +32,10 @@ function listed({ uuids, uuids_total: total }) {
   return [...links(uuids.slice(0, 10)), el('details', {}, el('summary', {}, t('push.more-users', { count: number((total ?? uuids.length) - 10) })),
     el('p', {}, links(uuids.slice(10)), total && ' …'))]
 }
+
+/** What became of a user in a push: what waits when the push ends is not sent any more. */
+export const result = ({ state, push_state: end, may_repeat: again }) =>
+  t(`result.${state !== 'waiting' || !hasEnded({ state: end }) ? state : again ? 'uncertain' : 'unsent'}`)
 
 /** A form that finds a user in a push, and says what became of them. */
 export function findUser(url) {

@@ -4,7 +4,8 @@ import { get, remove } from '../api.js'
 import { ask, field, say } from '../dialog.js'
 import { el, table } from '../dom.js'
 import { number, problemText, t, time } from '../format.js'
-import { empty, platform, pushName, result, states, when } from '../parts.js'
+import { empty, platform, pushName, states, when } from '../parts.js'
+import { result } from './push-more.js'
 import { comparison, more } from './user-more.js'
 
 /** A user: devices, pushes and their results. The id stands only in the fragment of the address, which no server and no log gets. */
