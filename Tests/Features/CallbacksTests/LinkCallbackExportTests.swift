@@ -58,6 +58,21 @@ import Testing
         }
     }
 
+    @Test("The audit log has the parameters of an export, without control characters and cut to a limit")
+    func recordedParameters() async throws {
+        try await withService { service in
+            for query in ["arg.%00a=%0Ab%C2%8F", "arg.long=\(String(repeating: "x", count: 3000))", "template_id=%00"] {
+                _ = try await service.api.get("/v1/link/callbacks/export?reason=Test&\(query)")
+            }
+            let records = try await service.api.get("/v1/audit", ["operation": "exportLinkCallbacks"]).json?["items"]
+            let reasons = (records?.array ?? []).compactMap { $0["reason"]?.string }
+            // The last one was rejected, and so has no record.
+            #expect(reasons.count == 2 && reasons.last == "Test (arg.a=b)")
+            #expect(reasons.first?.hasPrefix("Test (arg.long=xxx") == true && reasons.first?.hasSuffix("xxx…)") == true)
+            #expect(reasons.first?.count == 1000 + "Test (…)".count)
+        }
+    }
+
     @Test(
         "A field that a spreadsheet takes for a formula gets an apostrophe",
         arguments: ["=1+1", "+1", "-1", "@A1", "\tx", "\rx"]

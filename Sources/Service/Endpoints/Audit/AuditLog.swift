@@ -15,6 +15,9 @@ package struct AuditLog: Sendable {
         "Why the data is downloaded. The audit log keeps it."
     )
 
+    /// The maximum length in characters of the other parameters of a download, as a record has them.
+    private static let maxOtherParameters = 1000
+
     private let pool: PostgresPool
     private let records: StatementCoalescer<InsertAuditRecords>
     private let logger: Logger
@@ -41,14 +44,26 @@ package struct AuditLog: Sendable {
             guard reason.contains(where: { !$0.isWhitespace }) else {
                 throw Problem.field(Self.reason.name, "a text that is not blank", "Say why the data is downloaded.")
             }
-            let others = try call.request.queryItems().filter { $0.name != Self.reason.name }
-            let chosen = others.isEmpty ? "" : " (\(others.map { "\($0.name)=\($0.value)" }.joined(separator: ", ")))"
-            return try await recordingAhead(call.auditRecords(of: subject(call), reason: reason + chosen), handle)
+            return try await recordingAhead(
+                call.auditRecords(of: subject(call), reason: reason + Self.otherParameters(of: call)),
+                handle
+            )
         case .lookup(let subject):
             let response = try await handle()
             if response.status.kind == .successful { add(try call.auditRecords(of: subject(call)), call) }
             return response
         }
+    }
+
+    /// Returns what a download has chosen, in parentheses: its parameters other than the reason. They are not checked yet, so that only
+    /// printable characters, and not too many, are kept.
+    private static func otherParameters(of call: Call) throws -> String {
+        let others = try call.request.queryItems().filter { $0.name != reason.name }
+        guard !others.isEmpty else { return "" }
+        let text = others.map { "\($0.name)=\($0.value)" }.joined(separator: ", ")
+        let isCut = text.unicodeScalars.count > maxOtherParameters
+        let kept = text.unicodeScalars.prefix(maxOtherParameters).filter { $0.properties.generalCategory != .control }
+        return " (\(String(String.UnicodeScalarView(kept)))\(isCut ? "…" : ""))"
     }
 
     /// Runs a change and records it as ``Auditing/ahead(_:)`` does, for a handler that must first find out what the call is
